@@ -1,0 +1,66 @@
+# `make` alone prints the targets.
+PYTHON ?= python3
+PORT ?= 8080
+VENV ?= .venv
+BIN := $(VENV)/bin
+UV_COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11 pyproject.toml
+
+.DEFAULT_GOAL := help
+.PHONY: help run setup check test soak bench protos lock clean
+
+help: ## print the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(VENV)/.run ## Envoy, Endpoint Picker and three simulated model servers on PORT (8080)
+	@exec $(BIN)/python -m epp standalone --port $(PORT) $(ARGS)
+
+setup: $(VENV)/.dev ## a virtual environment with all that development needs
+
+check: $(VENV)/.dev ## format, lint, types, layers, spelling, drift
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+	@$(MAKE) -s drift
+
+.PHONY: drift
+drift: # generated messages and locks belong to their sources
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && $(MAKE) -s protos WIRE=$$tmp/epp/wire && \
+	for file in ext_proc_pb2.py ext_proc_pb2.pyi; do diff -u epp/wire/$$file $$tmp/epp/wire/$$file; done
+	@$(BIN)/python tests/lock_drift.py
+
+test: $(VENV)/.dev ## the fast tier and the end-to-end tests with a real Envoy
+	$(BIN)/python -m pytest $(ARGS)
+
+soak: $(VENV)/.dev ## minutes of many open streams: memory and leaks
+	$(BIN)/python -m pytest -m soak --timeout 1800 -s $(ARGS)
+
+bench: $(VENV)/.dev ## cost per request, as ratios of one run
+	$(BIN)/python tests/benchmarks/request_path.py $(ARGS)
+
+WIRE ?= epp/wire
+protos: $(VENV)/.dev ## compile protos/ into epp/wire/
+	@mkdir -p $(WIRE)
+	$(BIN)/python -m grpc_tools.protoc -I protos --python_out=$(WIRE)/../.. --pyi_out=$(WIRE)/../.. epp/wire/ext_proc.proto
+
+lock: $(VENV)/.dev ## renew the lock files from pyproject.toml
+	$(UV_COMPILE) -o requirements.lock
+	$(UV_COMPILE) --extra standalone --extra simulator -o requirements-standalone.lock
+	$(UV_COMPILE) --extra standalone --extra simulator --extra zstd --group dev -o requirements-dev.lock
+
+clean: ## remove what was built
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or later is needed; name one: make PYTHON=python3.13 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: requirements-standalone.lock | $(VENV)/pyvenv.cfg
+	@echo "installing into $(VENV) (once) ..."
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-standalone.lock
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock | $(VENV)/pyvenv.cfg
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@

@@ -1,0 +1,1 @@
+"""The HTTP port for Prometheus and debug pages."""

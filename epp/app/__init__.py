@@ -1,0 +1,1 @@
+"""Builds every object and owns every task."""

@@ -1,0 +1,1 @@
+"""The current world: the pool and its endpoints."""

@@ -1,0 +1,1 @@
+"""The public contract: what a plugin may import."""

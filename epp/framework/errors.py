@@ -1,0 +1,93 @@
+"""Errors that cross rooms.
+
+    PickerError
+    ├── ConfigError      start-up stops with exit code 2
+    └── Rejection        the request ends with an HTTP status the client will see
+
+Anything else is a bug or a plugin's fault; it is contained where it happens and answered by
+the pool's failure mode.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class PickerError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class ConfigError(PickerError):
+    """The process was told something it can't work with: names field, value and what is allowed."""
+
+
+class ErrorCode(StrEnum):
+    """Codes of the error text `inference error: <Code> - <message>` and their HTTP statuses."""
+
+    BAD_REQUEST = "BadRequest"
+    UNAUTHORIZED = "Unauthorized"
+    FORBIDDEN = "Forbidden"
+    NOT_FOUND = "NotFound"
+    REQUEST_TIMEOUT = "RequestTimeout"
+    PRECONDITION_FAILED = "PreconditionFailed"
+    PAYLOAD_TOO_LARGE = "PayloadTooLarge"
+    RESOURCE_EXHAUSTED = "ResourceExhausted"
+    INTERNAL = "Internal"
+    SERVICE_UNAVAILABLE = "ServiceUnavailable"
+
+    @property
+    def http_status(self) -> int:
+        return _HTTP_STATUS[self]
+
+
+_HTTP_STATUS = {
+    ErrorCode.BAD_REQUEST: 400,
+    ErrorCode.UNAUTHORIZED: 401,
+    ErrorCode.FORBIDDEN: 403,
+    ErrorCode.NOT_FOUND: 404,
+    ErrorCode.REQUEST_TIMEOUT: 408,
+    ErrorCode.PRECONDITION_FAILED: 412,
+    ErrorCode.PAYLOAD_TOO_LARGE: 413,
+    ErrorCode.RESOURCE_EXHAUSTED: 429,
+    ErrorCode.INTERNAL: 500,
+    ErrorCode.SERVICE_UNAVAILABLE: 503,
+}
+
+
+class DropReason(StrEnum):
+    """Values of the response header `x-llm-d-request-dropped-reason`."""
+
+    SATURATED = "rejected-saturated"
+    NO_ENDPOINTS = "rejected-no-endpoints"
+
+
+class Rejection(PickerError):
+    """The request ends here with an HTTP status the client will see.
+
+    `details` follows `epp_` in the gateway's access log; it defaults to the drop reason, else to
+    the code. `retry_after` is in seconds; None says that waiting does not help.
+    """
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str,
+        *,
+        drop_reason: DropReason | None = None,
+        details: str | None = None,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.drop_reason = drop_reason
+        self.details = details or str(drop_reason or _snake_case(code))
+        self.retry_after = retry_after
+
+    @property
+    def http_status(self) -> int:
+        return self.code.http_status
+
+
+def _snake_case(code: ErrorCode) -> str:
+    return code.name.lower()

@@ -1,0 +1,57 @@
+"""HTTP headers of one message: a multi-map of bytes, and the changes made to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+
+class Headers:
+    """Lower-case names to values as received; never fails on bytes that are not UTF-8.
+
+    `get` gives the last value of a name. `set` and `remove` change what later readers see and
+    are remembered in `changes` (None: removed), which is what is sent to the gateway.
+    """
+
+    __slots__ = ("_items", "_last", "changes")
+
+    def __init__(self, items: Iterable[tuple[str, bytes]] = ()) -> None:
+        self._items = list(items)
+        self._last = dict(self._items)
+        self.changes: dict[str, bytes | None] = {}
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        """The last value of `name` as text; what is not UTF-8 is replaced."""
+        value = self._last.get(name)
+        return default if value is None else value.decode("utf-8", "replace")
+
+    def get_bytes(self, name: str) -> bytes | None:
+        """The last value of `name` as it came."""
+        return self._last.get(name)
+
+    def get_all(self, name: str) -> list[bytes]:
+        """Every value of `name`, in order."""
+        return [value for key, value in self._items if key == name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._last
+
+    def __iter__(self) -> Iterator[tuple[str, bytes]]:
+        return iter(self._items)
+
+    def set(self, name: str, value: str | bytes) -> None:
+        """Replace every value of `name`."""
+        raw = value.encode() if isinstance(value, str) else value
+        self._items = [item for item in self._items if item[0] != name]
+        self._items.append((name, raw))
+        self._last[name] = raw
+        self.changes[name] = raw
+
+    def remove(self, name: str) -> None:
+        """Drop every value of `name`; harmless when there is none."""
+        if self._last.pop(name, None) is not None:
+            self._items = [item for item in self._items if item[0] != name]
+        self.changes[name] = None
+
+    def as_mapping(self) -> Mapping[str, bytes]:
+        """Names to their last values."""
+        return self._last

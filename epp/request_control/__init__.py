@@ -1,0 +1,1 @@
+"""One request, from its parsed body to the decision and its end."""

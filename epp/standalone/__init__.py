@@ -1,0 +1,1 @@
+"""Envoy, Endpoint Picker and simulators on one machine."""

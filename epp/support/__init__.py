@@ -1,0 +1,1 @@
+"""Pure helpers that import no other room."""

@@ -1,0 +1,1 @@
+"""How messages reach the gateway room: gRPC servers and their credentials."""
