@@ -40,7 +40,7 @@ class Screener(Hook):
 
 
 class DataProducer(Hook):
-    """Computes what filters and scorers read. A failure or overrun costs its data, not the request."""
+    """Computes what filters and scorers read. Failing costs its data only."""
 
     timeout_seconds: ClassVar[float] = 0.4
     """Budget of an asynchronous producer; it is cancelled when it is spent."""
