@@ -1,0 +1,232 @@
+"""Envoy's bootstrap for one pool behind Endpoint Pickers, in the pool's failure mode.
+
+FailClose: request bodies stream to the picker and back, and the only route leads to the endpoint
+it names, so nothing reaches a model server that was not picked. FailOpen: Envoy keeps the body, and
+when the picker fails or names no endpoint a second route spreads requests over the whole pool.
+FailOpen with streamed bodies would be a promise Envoy can't keep: it opens only until the first
+byte of a body has gone to the picker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from epp.standalone.envoy_clusters import (
+    DESTINATION_HEADER,
+    EPP,
+    FALLBACK,
+    PICKED,
+    Address,
+    epp_cluster,
+    fallback_cluster,
+    picked_cluster,
+    socket_address,
+)
+
+TYPE_URL = "type.googleapis.com/envoy.extensions."
+MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvoySettings:
+    """What a bootstrap depends on."""
+
+    listener: Address
+    pickers: tuple[Address, ...]
+    """The ext_proc ports of all replicas; a headless Service's name stands for several."""
+    fail_open: bool
+    endpoints: tuple[Address, ...] = ()
+    """Where requests go when FailOpen opens; names are resolved by DNS."""
+    app_protocol: str = "http"
+    """The pool's: `http` or `kubernetes.io/h2c`."""
+    admin: Address | None = None
+    access_log: str | None = None
+    """A file of JSON lines."""
+    max_request_body_bytes: int = 64 * MEBIBYTE
+    """Larger bodies are answered with 413; by Envoy in FailOpen, else by the picker."""
+    pick_timeout_seconds: float = 30.0
+    """FailOpen: how long a picker may take, queueing included, before Envoy goes on without."""
+    epp_tls: bool = False
+    """TLS towards the pickers, whatever their certificate."""
+
+
+def envoy_bootstrap(settings: EnvoySettings) -> dict[str, Any]:
+    """The document for `envoy --config-yaml`; JSON is YAML."""
+    clusters = [
+        picked_cluster(settings.app_protocol),
+        epp_cluster(settings.pickers, tls=settings.epp_tls),
+    ]
+    if settings.fail_open:
+        clusters.append(fallback_cluster(settings.endpoints, settings.app_protocol))
+    bootstrap: dict[str, Any] = {
+        "static_resources": {"listeners": [_listener(settings)], "clusters": clusters}
+    }
+    if settings.admin is not None:
+        bootstrap["admin"] = {"address": socket_address(settings.admin)}
+    return bootstrap
+
+
+def _listener(settings: EnvoySettings) -> dict[str, Any]:
+    # FailClose: a message to the picker is about as large as this buffer. FailOpen: the body is.
+    buffer_bytes = settings.max_request_body_bytes if settings.fail_open else MEBIBYTE
+    return {
+        "name": "inference",
+        "address": socket_address(settings.listener),
+        "per_connection_buffer_limit_bytes": buffer_bytes,
+        "filter_chains": [
+            {
+                "filters": [
+                    {
+                        "name": "envoy.filters.network.http_connection_manager",
+                        "typed_config": _connection_manager(settings),
+                    }
+                ]
+            }
+        ],
+    }
+
+
+def _connection_manager(settings: EnvoySettings) -> dict[str, Any]:
+    manager: dict[str, Any] = {
+        "@type": TYPE_URL + "filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": "inference",
+        "codec_type": "AUTO",
+        "use_remote_address": True,
+        "normalize_path": True,
+        "merge_slashes": True,
+        "server_header_transformation": "PASS_THROUGH",
+        "stream_idle_timeout": "600s",
+        "common_http_protocol_options": {"idle_timeout": "3600s"},
+        "http_protocol_options": {"enable_trailers": True},
+        "http2_protocol_options": {"max_concurrent_streams": 1000},
+        "early_header_mutation_extensions": [_strip_destination()],
+        "route_config": {
+            "name": "inference",
+            "virtual_hosts": [
+                {"name": "inference", "domains": ["*"], "routes": _routes(settings.fail_open)}
+            ],
+        },
+        "http_filters": [_ext_proc(settings), _router()],
+    }
+    if settings.access_log is not None:
+        manager["access_log"] = [_access_log(settings.access_log)]
+    return manager
+
+
+def _strip_destination() -> dict[str, Any]:
+    # A route's request_headers_to_remove runs too late: a client could name its destination.
+    return {
+        "name": "strip-destination",
+        "typed_config": {
+            "@type": TYPE_URL + "http.early_header_mutation.header_mutation.v3.HeaderMutation",
+            "mutations": [{"remove": DESTINATION_HEADER}],
+        },
+    }
+
+
+def _routes(fail_open: bool) -> list[dict[str, Any]]:
+    if not fail_open:
+        return [{"match": {"prefix": "/"}, "route": _route(PICKED, retries=1)}]
+    is_picked = {"name": DESTINATION_HEADER, "present_match": True}
+    return [
+        {"match": {"prefix": "/", "headers": [is_picked]}, "route": _route(PICKED, retries=1)},
+        {"match": {"prefix": "/"}, "route": _route(FALLBACK, retries=2)},
+    ]
+
+
+def _route(cluster: str, *, retries: int) -> dict[str, Any]:
+    return {
+        "cluster": cluster,
+        "timeout": "0s",  # generation may take minutes
+        "idle_timeout": "600s",  # counts while the picker queues the request, too
+        "retry_policy": {
+            "retry_on": "connect-failure,refused-stream,reset-before-request",
+            "num_retries": retries,
+        },
+    }
+
+
+def _ext_proc(settings: EnvoySettings) -> dict[str, Any]:
+    config: dict[str, Any] = {
+        "@type": TYPE_URL + "filters.http.ext_proc.v3.ExternalProcessor",
+        "grpc_service": {"envoy_grpc": {"cluster_name": EPP, "authority": EPP}},
+        # Not applied by Envoy to phases that are FULL_DUPLEX_STREAMED.
+        "message_timeout": f"{settings.pick_timeout_seconds:g}s",
+        "metadata_options": {
+            "receiving_namespaces": {"untyped": ["envoy.lb"]},
+            "forwarding_namespaces": {"untyped": ["envoy.lb", "envoy.lb.subset_hint"]},
+        },
+        "request_attributes": ["request.id", "source.address"],
+        # ORIGINAL_DST puts no served endpoint into the metadata; this says who served.
+        "response_attributes": ["upstream.address"],
+    }
+    config |= _fail_open() if settings.fail_open else _fail_close()
+    return {"name": "envoy.filters.http.ext_proc", "typed_config": config}
+
+
+def _fail_close() -> dict[str, Any]:
+    return {
+        "failure_mode_allow": False,
+        "status_on_error": {"code": "ServiceUnavailable"},
+        "processing_mode": {
+            "request_header_mode": "SEND",
+            "request_body_mode": "FULL_DUPLEX_STREAMED",
+            "request_trailer_mode": "SEND",
+            "response_header_mode": "SEND",
+            "response_body_mode": "FULL_DUPLEX_STREAMED",
+            "response_trailer_mode": "SEND",
+        },
+    }
+
+
+def _fail_open() -> dict[str, Any]:
+    return {
+        "failure_mode_allow": True,
+        "route_cache_action": "CLEAR",  # else the route chosen before the pick stays
+        "processing_mode": {
+            "request_header_mode": "SEND",
+            "request_body_mode": "BUFFERED",
+            "request_trailer_mode": "SKIP",
+            "response_header_mode": "SEND",
+            "response_body_mode": "STREAMED",
+            "response_trailer_mode": "SKIP",
+        },
+    }
+
+
+def _router() -> dict[str, Any]:
+    return {
+        "name": "envoy.filters.http.router",
+        "typed_config": {
+            "@type": TYPE_URL + "filters.http.router.v3.Router",
+            "suppress_envoy_headers": True,
+        },
+    }
+
+
+def _access_log(path: str) -> dict[str, Any]:
+    return {
+        "name": "envoy.access_loggers.file",
+        "typed_config": {
+            "@type": TYPE_URL + "access_loggers.file.v3.FileAccessLog",
+            "path": path,
+            "log_format": {
+                "json_format": {
+                    "time": "%START_TIME%",
+                    "method": "%REQ(:METHOD)%",
+                    "path": "%REQ(:PATH)%",
+                    "request_id": "%REQ(X-REQUEST-ID)%",
+                    "code": "%RESPONSE_CODE%",
+                    "flags": "%RESPONSE_FLAGS%",
+                    "details": "%RESPONSE_CODE_DETAILS%",
+                    "upstream": "%UPSTREAM_HOST%",
+                    "attempts": "%UPSTREAM_REQUEST_ATTEMPT_COUNT%",
+                    "duration_ms": "%DURATION%",
+                    "rx": "%BYTES_RECEIVED%",
+                    "tx": "%BYTES_SENT%",
+                    "ext_proc": "%FILTER_STATE(envoy.filters.http.ext_proc:PLAIN)%",
+                }
+            },
+        },
+    }

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from epp.standalone.envoy_clusters import Address
+from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
+
+
+def settings(**changes: Any) -> EnvoySettings:
+    values: dict[str, Any] = {
+        "listener": Address("127.0.0.1", 8080),
+        "pickers": (Address("127.0.0.1", 9002),),
+        "fail_open": False,
+        "endpoints": (Address("10.0.0.1", 8000), Address("fd00::1", 8001)),
+    }
+    return EnvoySettings(**{**values, **changes})
+
+
+def listener(bootstrap: dict[str, Any]) -> dict[str, Any]:
+    return dict(bootstrap["static_resources"]["listeners"][0])
+
+
+def connection_manager(bootstrap: dict[str, Any]) -> dict[str, Any]:
+    return dict(listener(bootstrap)["filter_chains"][0]["filters"][0]["typed_config"])
+
+
+def ext_proc(bootstrap: dict[str, Any]) -> dict[str, Any]:
+    return dict(connection_manager(bootstrap)["http_filters"][0]["typed_config"])
+
+
+def routes(bootstrap: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(connection_manager(bootstrap)["route_config"]["virtual_hosts"][0]["routes"])
+
+
+def cluster(bootstrap: dict[str, Any], name: str) -> dict[str, Any]:
+    clusters = bootstrap["static_resources"]["clusters"]
+    return next(dict(entry) for entry in clusters if entry["name"] == name)
+
+
+def hosts(entry: dict[str, Any]) -> list[tuple[str, int]]:
+    addresses = [
+        host["endpoint"]["address"]["socket_address"]
+        for host in entry["load_assignment"]["endpoints"][0]["lb_endpoints"]
+    ]
+    return [(address["address"], address["port_value"]) for address in addresses]
+
+
+def upstream_protocol(entry: dict[str, Any]) -> dict[str, Any]:
+    (options,) = entry["typed_extension_protocol_options"].values()
+    return dict(options["explicit_http_config"])
+
+
+def test_fail_close_has_no_way_around_the_picker() -> None:
+    bootstrap = envoy_bootstrap(settings(fail_open=False))
+
+    assert [route["route"]["cluster"] for route in routes(bootstrap)] == ["picked_endpoint"]
+    assert ext_proc(bootstrap)["failure_mode_allow"] is False
+    assert ext_proc(bootstrap)["status_on_error"] == {"code": "ServiceUnavailable"}
+    names = [entry["name"] for entry in bootstrap["static_resources"]["clusters"]]
+    assert names == ["picked_endpoint", "epp"]
+
+
+def test_fail_open_keeps_the_body_and_falls_back_to_every_endpoint() -> None:
+    bootstrap = envoy_bootstrap(settings(fail_open=True))
+
+    assert [route["route"]["cluster"] for route in routes(bootstrap)] == [
+        "picked_endpoint",
+        "pool_fallback",
+    ]
+    assert routes(bootstrap)[0]["match"]["headers"][0]["name"] == "x-gateway-destination-endpoint"
+    assert ext_proc(bootstrap)["failure_mode_allow"] is True
+    assert ext_proc(bootstrap)["route_cache_action"] == "CLEAR"
+    assert ext_proc(bootstrap)["processing_mode"]["request_body_mode"] == "BUFFERED"
+    assert hosts(cluster(bootstrap, "pool_fallback")) == [("10.0.0.1", 8000), ("fd00::1", 8001)]
+
+
+def test_only_fail_open_buffers_whole_bodies() -> None:
+    limits = [
+        listener(envoy_bootstrap(settings(fail_open=fail_open, max_request_body_bytes=5 << 20)))[
+            "per_connection_buffer_limit_bytes"
+        ]
+        for fail_open in (False, True)
+    ]
+
+    assert limits == [1 << 20, 5 << 20]
+
+
+@pytest.mark.parametrize("fail_open", [False, True], ids=["fail close", "fail open"])
+def test_a_client_can_not_name_its_destination(fail_open: bool) -> None:
+    manager = connection_manager(envoy_bootstrap(settings(fail_open=fail_open)))
+
+    (mutation,) = manager["early_header_mutation_extensions"]
+    assert mutation["typed_config"]["mutations"] == [{"remove": "x-gateway-destination-endpoint"}]
+
+
+@pytest.mark.parametrize(
+    ("app_protocol", "expected"),
+    [
+        ("http", {"http_protocol_options": {"enable_trailers": True}}),
+        ("kubernetes.io/h2c", {"http2_protocol_options": {}}),
+    ],
+    ids=["http", "h2c"],
+)
+def test_model_servers_are_spoken_to_in_the_pools_protocol(
+    app_protocol: str, expected: dict[str, Any]
+) -> None:
+    bootstrap = envoy_bootstrap(settings(fail_open=True, app_protocol=app_protocol))
+
+    assert upstream_protocol(cluster(bootstrap, "picked_endpoint")) == expected
+    assert upstream_protocol(cluster(bootstrap, "pool_fallback")) == expected
+
+
+def test_every_replica_is_a_host_of_the_picker_cluster() -> None:
+    pickers = (Address("127.0.0.1", 9002), Address("127.0.0.1", 9012))
+
+    entry = cluster(envoy_bootstrap(settings(pickers=pickers)), "epp")
+
+    assert hosts(entry) == list(pickers)
+    assert entry["type"] == "STATIC"
+    assert entry["common_lb_config"] == {"healthy_panic_threshold": {"value": 0}}
+
+
+def test_a_name_is_resolved_by_dns() -> None:
+    entry = cluster(envoy_bootstrap(settings(pickers=(Address("epp.ns.svc", 9002),))), "epp")
+
+    assert entry["type"] == "STRICT_DNS"
+
+
+def test_tls_to_the_picker_comes_with_a_protocol_for_its_health_check() -> None:
+    plain = cluster(envoy_bootstrap(settings(epp_tls=False)), "epp")
+    secured = cluster(envoy_bootstrap(settings(epp_tls=True)), "epp")
+
+    assert "transport_socket" not in plain
+    assert secured["transport_socket"]["name"] == "envoy.transport_sockets.tls"
+    assert secured["health_checks"][0]["tls_options"] == {"alpn_protocols": ["h2"]}
+
+
+def test_admin_and_access_log_exist_only_when_asked_for() -> None:
+    without = envoy_bootstrap(settings())
+    bootstrap = envoy_bootstrap(
+        settings(admin=Address("127.0.0.1", 19000), access_log="access.log")
+    )
+
+    assert "admin" not in without
+    assert "access_log" not in connection_manager(without)
+    assert bootstrap["admin"]["address"]["socket_address"]["port_value"] == 19000
+    assert connection_manager(bootstrap)["access_log"][0]["typed_config"]["path"] == "access.log"
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [(Address("10.0.0.1", 80), "10.0.0.1:80"), (Address("fd00::1", 80), "[fd00::1]:80")],
+)
+def test_an_address_reads_as_in_a_url(address: Address, text: str) -> None:
+    assert str(address) == text
