@@ -1,0 +1,144 @@
+"""How the text of a flag becomes a value: one kind per type an option can have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from epp.support.durations import format_duration, parse_duration
+from epp.support.nearest import did_you_mean
+from epp.support.quantities import format_quantity, parse_quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How the text of a flag becomes a value; `read` raises ValueError naming what is allowed."""
+
+    placeholder: str
+    read: Callable[[str], Any]
+    write: Callable[[Any], str] = str
+
+
+def kind_of(hint: Any) -> Kind:
+    """Return the kind a type annotation stands for."""
+    for extra in getattr(hint, "__metadata__", ()):
+        if isinstance(extra, Kind):
+            return extra
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return kind_of(get_args(hint)[0])
+    if origin in (Union, UnionType):
+        return next(kind_of(part) for part in get_args(hint) if part is not NoneType)
+    if origin is Literal:
+        return choice(*get_args(hint))
+    return _KINDS[hint]
+
+
+def choice(*allowed: str) -> Kind:
+    """One of a closed set of words."""
+
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(
+                f"{text!r} is not one of {', '.join(allowed)}{did_you_mean(text, allowed)}"
+            )
+        return text
+
+    return Kind("|".join(allowed), read)
+
+
+def whole_number(placeholder: str, least: int | None = None, most: int | None = None) -> Kind:
+    """An integer, decimal or with a prefix as in Go: `0x1f`, `0o17`, `1_000`."""
+    bounds = f"{'' if least is None else f' from {least}'}{'' if most is None else f' to {most}'}"
+
+    def read(text: str) -> int:
+        try:
+            value = int(text, 0) if _NUMBER.fullmatch(text) else None
+        except ValueError:
+            value = None
+        if value is None:
+            raise ValueError(f"{text!r} is not a number; allowed: whole numbers{bounds}")
+        if (least is not None and value < least) or (most is not None and value > most):
+            raise ValueError(f"{text!r} is out of range; allowed: whole numbers{bounds}")
+        return value
+
+    return Kind(placeholder, read)
+
+
+def _read_boolean(text: str) -> bool:
+    try:
+        return _BOOLEANS[text]
+    except KeyError:
+        raise ValueError(f"{text!r} is not a boolean; allowed: true or false") from None
+
+
+def _read_positive_duration(text: str) -> float:
+    seconds = parse_duration(text)
+    if seconds == 0:
+        raise ValueError(f"{text!r} leaves no time; allowed: more than 0")
+    return seconds
+
+
+def _read_positive_quantity(text: str) -> int:
+    size = parse_quantity(text)
+    if size == 0:
+        raise ValueError(f"{text!r} leaves no room; allowed: more than 0")
+    return size
+
+
+def _read_message_limit(text: str) -> int | None:
+    return (parse_quantity(text) if text else 0) or None
+
+
+def _read_ip_address(text: str) -> str:
+    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    if not bare:
+        return ""
+    try:
+        return str(ip_address(bare))
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is not an IP address; allowed: for example 127.0.0.1, :: or 0.0.0.0"
+        ) from None
+
+
+def _read_zap_level(text: str) -> str | None:
+    if text in ("", *ZAP_LEVELS) or (re.fullmatch(r"[0-9]{1,3}", text) and int(text) > 0):
+        return text or None
+    raise ValueError(
+        f"{text!r} is not a level; allowed: {', '.join(ZAP_LEVELS)} or a number above 0"
+        f"{did_you_mean(text, ZAP_LEVELS)}"
+    )
+
+
+def _read_path(text: str) -> Path | None:
+    return Path(text) if text else None
+
+
+ZAP_LEVELS = ("debug", "info", "error", "panic")
+_NUMBER = re.compile(r"[+-]?[0-9][0-9a-zA-Z_]*")
+_TRUE = ("1", "t", "T", "true", "TRUE", "True")
+_FALSE = ("0", "f", "F", "false", "FALSE", "False")
+_BOOLEANS: Mapping[str, bool] = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}
+
+BOOLEAN = Kind("BOOL", _read_boolean, lambda value: str(value).lower())
+_KINDS: Mapping[Any, Kind] = {
+    bool: BOOLEAN,
+    int: whole_number("INT"),
+    str: Kind("TEXT", str),
+    Path: Kind("PATH", _read_path),
+}
+
+Port = Annotated[int, whole_number("PORT", 0, 65535)]
+Count = Annotated[int, whole_number("COUNT", 1)]
+Seconds = Annotated[float, Kind("DURATION", parse_duration, format_duration)]
+PositiveSeconds = Annotated[float, Kind("DURATION", _read_positive_duration, format_duration)]
+Bytes = Annotated[int, Kind("SIZE", _read_positive_quantity, format_quantity)]
+MessageLimit = Annotated[int | None, Kind("SIZE", _read_message_limit, format_quantity)]
+IpAddress = Annotated[str, Kind("ADDRESS", _read_ip_address)]
+ZapLevel = Annotated[str, Kind("LEVEL", _read_zap_level)]

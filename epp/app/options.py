@@ -1,0 +1,185 @@
+"""Everything `epp serve` can be told, each option declared once with its flag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Annotated, Literal
+
+from epp.app.flag_kinds import (
+    Bytes,
+    Count,
+    IpAddress,
+    MessageLimit,
+    Port,
+    PositiveSeconds,
+    Seconds,
+    ZapLevel,
+)
+from epp.app.flags import Flag, Section
+from epp.support.quantities import format_quantity
+
+FailureModeName = Literal["FailOpen", "FailClose"]
+LogLevel = Literal["critical", "error", "info", "debug", "trace"]
+
+_ZAP_LEVELS: Mapping[str | None, LogLevel] = {
+    "panic": "critical",
+    "error": "error",
+    "info": "info",
+    "debug": "debug",
+}
+_DEBUG_VERBOSITY = 4
+_TRACE_VERBOSITY = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """Options of one Endpoint Picker process, with the defaults of `epp serve`."""
+
+    pool_file: Annotated[
+        Path | None,
+        Flag(Section.POOL, "YAML file with the InferencePool and its endpoints; read on change"),
+    ] = None
+    failure_mode: Annotated[
+        FailureModeName | None,
+        Flag(Section.POOL, "what a failure of the EPP means; wins over the pool's failureMode"),
+    ] = None
+    disable_endpoint_subset_filter: Annotated[
+        bool, Flag(Section.POOL, "choose among all endpoints, whatever subset the gateway names")
+    ] = False
+
+    bind_address: Annotated[
+        IpAddress,
+        Flag(Section.LISTENERS, "address of all ports but the admin port; empty: all interfaces"),
+    ] = ""
+    grpc_port: Annotated[Port, Flag(Section.LISTENERS, "ext_proc; 0: any free port")] = 9002
+    grpc_health_port: Annotated[
+        Port, Flag(Section.LISTENERS, "gRPC health service, plaintext; 0: any free port")
+    ] = 9003
+    metrics_port: Annotated[
+        Port, Flag(Section.LISTENERS, "/metrics and /debug/plugins/state; 0: any free port")
+    ] = 9090
+    admin_port: Annotated[Port, Flag(Section.LISTENERS, "admin pages; 0: any free port")] = 9091
+    admin_address: Annotated[
+        IpAddress, Flag(Section.LISTENERS, "address of the admin port; empty: all interfaces")
+    ] = "127.0.0.1"
+    health_checking: Annotated[
+        bool,
+        Flag(Section.LISTENERS, "gRPC health on the ext_proc port as well, following readiness"),
+    ] = True
+    grpc_max_recv_msg_size: Annotated[
+        MessageLimit,
+        Flag(Section.LISTENERS, "largest gRPC message received; empty or 0: no limit"),
+    ] = None
+    grpc_max_send_msg_size: Annotated[
+        MessageLimit, Flag(Section.LISTENERS, "largest gRPC message sent; empty or 0: no limit")
+    ] = None
+
+    secure_serving: Annotated[bool, Flag(Section.TLS, "TLS on the ext_proc port")] = True
+    cert_path: Annotated[
+        Path | None,
+        Flag(Section.TLS, "directory with tls.crt and tls.key; empty: a self-signed certificate"),
+    ] = None
+    enable_cert_reload: Annotated[
+        bool, Flag(Section.TLS, "load the certificate again when the directory changes")
+    ] = False
+
+    decision_timeout: Annotated[
+        PositiveSeconds, Flag(Section.LIMITS, "from the last byte of a request to its answer")
+    ] = 5.0
+    body_idle_timeout: Annotated[
+        PositiveSeconds, Flag(Section.LIMITS, "longest pause within a request body, then 408")
+    ] = 60.0
+    max_request_body_bytes: Annotated[
+        Bytes, Flag(Section.LIMITS, "largest request body, then 413")
+    ] = 64 * 2**20
+    max_buffered_bytes: Annotated[
+        Bytes, Flag(Section.LIMITS, "all buffered bodies together, then the EPP is overloaded")
+    ] = 2**30
+    max_streams: Annotated[
+        Count,
+        Flag(Section.LIMITS, "open streams, then the EPP is overloaded; the hard limit is 1.5x"),
+    ] = 20_000
+    max_loop_lag: Annotated[
+        PositiveSeconds, Flag(Section.LIMITS, "delay of the event loop, then the EPP is overloaded")
+    ] = 1.0
+
+    drain_timeout: Annotated[
+        Seconds, Flag(Section.SHUTDOWN, "keep serving after SIGTERM, not ready; 0: stop at once")
+    ] = 30.0
+    shutdown_grace: Annotated[
+        Seconds, Flag(Section.SHUTDOWN, "then wait for open streams at most this long")
+    ] = 30.0
+
+    error_format: Annotated[
+        Literal["text", "json"], Flag(Section.ANSWERS, "text, or json as OpenAI writes errors")
+    ] = "text"
+    emit_endpoint_scores: Annotated[
+        bool,
+        Flag(Section.ANSWERS, "scores in the metadata x-gateway-destination-endpoint-scores"),
+    ] = False
+    served_endpoint_header: Annotated[
+        bool,
+        Flag(
+            Section.ANSWERS, "response header x-gateway-destination-endpoint-served for the client"
+        ),
+    ] = False
+    debug_response_header: Annotated[
+        bool, Flag(Section.ANSWERS, "response header that shows the EPP saw the response")
+    ] = False
+
+    verbosity: Annotated[
+        int,
+        Flag(
+            Section.OBSERVABILITY,
+            "log verbosity: up to 3 info, 4 debug, 5 trace; negative: 2",
+            name="v",
+        ),
+    ] = 2
+    zap_log_level: Annotated[
+        ZapLevel | None,
+        Flag(Section.OBSERVABILITY, "wins over -v: debug, info, error, panic or a number above 0"),
+    ] = None
+    log_format: Annotated[
+        Literal["json", "console"], Flag(Section.OBSERVABILITY, "how log lines are written")
+    ] = "json"
+    request_log: Annotated[bool, Flag(Section.OBSERVABILITY, "one log line per request")] = False
+    enable_grpc_stream_metrics: Annotated[
+        bool, Flag(Section.OBSERVABILITY, "gauge, duration and result codes of ext_proc streams")
+    ] = False
+    deprecated_metrics: Annotated[
+        bool, Flag(Section.OBSERVABILITY, "write metrics under their deprecated names too")
+    ] = True
+    seed: Annotated[
+        int | None, Flag(Section.OBSERVABILITY, "make random choices repeatable, for tests")
+    ] = None
+
+    @property
+    def log_level(self) -> LogLevel:
+        """Return the least severe level that is logged."""
+        if self.zap_log_level in _ZAP_LEVELS:
+            return _ZAP_LEVELS[self.zap_log_level]
+        verbosity = int(self.zap_log_level) if self.zap_log_level else self.verbosity
+        if verbosity >= _TRACE_VERBOSITY:
+            return "trace"
+        return "debug" if verbosity >= _DEBUG_VERBOSITY else "info"
+
+    def contradictions(self) -> Iterator[str]:
+        """Yield what can't hold together, naming both flags."""
+        ports = {
+            "--grpc-port": self.grpc_port,
+            "--grpc-health-port": self.grpc_health_port,
+            "--metrics-port": self.metrics_port,
+            "--admin-port": self.admin_port,
+        }
+        for (first, port), (second, other) in combinations(ports.items(), 2):
+            if port == other != 0:
+                yield f"{first} and {second} are both {port}; each needs a port of its own"
+        if self.max_request_body_bytes > self.max_buffered_bytes:
+            yield (
+                f"--max-request-body-bytes {format_quantity(self.max_request_body_bytes)} is more"
+                f" than --max-buffered-bytes {format_quantity(self.max_buffered_bytes)};"
+                " no request of that size could be buffered"
+            )
