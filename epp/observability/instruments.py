@@ -1,0 +1,231 @@
+"""Counters, gauges and histograms light enough for one observation per streamed token.
+
+All of our metrics are made of these. An observation costs 0.1 to 0.3 microseconds, against
+0.7 to 1.7 for a child of prometheus_client; there is no lock, since only the event loop's thread
+writes. The text formats are written by `exposition`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import add
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
+
+from epp.observability.label_caps import OTHER
+
+MAX_SERIES_PER_FAMILY = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Twin:
+    """The name and labels under which a metric was known before.
+
+    Summed over the labels of its source that are not in `keeps`.
+    """
+
+    name: str
+    keeps: tuple[str, ...] = ()
+    renamed: tuple[str, ...] | None = None
+    """Names of the kept labels, where they differ."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.keeps if self.renamed is None else self.renamed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricSpec:
+    """What the catalogue says about a metric."""
+
+    type: ClassVar[str]
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+    twin: Twin | None = None
+
+    @property
+    def buckets(self) -> tuple[float, ...]:
+        """Upper bounds, the infinite one left out; empty unless this is a histogram."""
+        return ()
+
+
+class CounterSpec(MetricSpec):
+    """A metric that only grows."""
+
+    __slots__ = ()
+    type = "counter"
+
+
+class GaugeSpec(MetricSpec):
+    """A metric that goes up and down."""
+
+    __slots__ = ()
+    type = "gauge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistogramSpec(MetricSpec):
+    """A metric that sorts observations into buckets."""
+
+    type = "histogram"
+    bounds: tuple[float, ...]
+
+    @property
+    def buckets(self) -> tuple[float, ...]:
+        return self.bounds
+
+
+class Series(Protocol):
+    """One set of label values; can be summed with its like."""
+
+    def add(self, other: Self) -> None:
+        """Take in what `other` has counted."""
+
+
+class Counter:
+    """A number that only grows."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: float = 0
+
+    def inc(self, amount: float = 1) -> None:
+        """Grow by `amount`, which is not negative."""
+        self.value += amount
+
+    def add(self, other: Counter) -> None:
+        self.value += other.value
+
+
+class Gauge:
+    """A number that never goes below zero: a decrement too many is clamped and counted."""
+
+    __slots__ = ("_underflows", "value")
+
+    def __init__(self, underflows: Counter) -> None:
+        self.value: float = 0
+        self._underflows = underflows
+
+    def set(self, value: float) -> None:
+        """Replace the value."""
+        self.value = value
+
+    def inc(self, amount: float = 1) -> None:
+        """Grow by `amount`."""
+        self.value += amount
+
+    def dec(self, amount: float = 1) -> None:
+        """Take back `amount` of an earlier `inc`."""
+        if amount > self.value:
+            self._underflows.inc()
+            self.value = 0
+        else:
+            self.value -= amount
+
+    def add(self, other: Gauge) -> None:
+        self.value += other.value
+
+
+class Histogram:
+    """Counts of observations by upper bound, and their sum."""
+
+    __slots__ = ("_bounds", "counts", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum: float = 0
+
+    def observe(self, value: float) -> None:
+        """Count `value` in the first bucket whose upper bound is not below it."""
+        self.counts[bisect_left(self._bounds, value)] += 1
+        self.sum += value
+
+    def add(self, other: Histogram) -> None:
+        self.counts = [
+            mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)
+        ]
+        self.sum += other.sum
+
+
+S = TypeVar("S", bound=Series)
+
+
+class Family(Generic[S]):
+    """The series of one metric, by label values.
+
+    Holds at most `max_series`; what comes later is counted under `other` in every label.
+    """
+
+    __slots__ = ("_make", "_max_series", "_series", "spec")
+
+    def __init__(
+        self, spec: MetricSpec, make: Callable[[], S], max_series: int = MAX_SERIES_PER_FAMILY
+    ) -> None:
+        self.spec = spec
+        self._make = make
+        self._max_series = max_series
+        self._series: dict[tuple[str, ...], S] = {}
+
+    def labels(self, values: tuple[str, ...]) -> S:
+        """The series with these label values, in the order of `spec.labels`; kept for ever."""
+        series = self._series.get(values)
+        return self._add(values) if series is None else series
+
+    def clear(self) -> None:
+        """Forget every series."""
+        self._series.clear()
+
+    def items(self) -> list[tuple[tuple[str, ...], S]]:
+        """Every series with its label values."""
+        return list(self._series.items())
+
+    def summed(self, kept: Sequence[int]) -> list[tuple[tuple[str, ...], S]]:
+        """Sums of the series that agree in the labels with the indices `kept`."""
+        sums: dict[tuple[str, ...], S] = {}
+        for values, series in self._series.items():
+            group = tuple([values[index] for index in kept])
+            total = sums.get(group)
+            if total is None:
+                total = sums[group] = self._make()
+            total.add(series)
+        return list(sums.items())
+
+    def _add(self, values: tuple[str, ...]) -> S:
+        if len(values) != len(self.spec.labels):
+            raise ValueError(f"{self.spec.name}: labels {self.spec.labels}, got {values!r}")
+        if len(self._series) >= self._max_series:
+            values = (OTHER,) * len(values)
+        return self._series.setdefault(values, self._make())
+
+
+AnyFamily = Family[Counter] | Family[Gauge] | Family[Histogram]
+
+
+class FamilySet:
+    """Builds families and remembers them in order."""
+
+    def __init__(self, underflows: CounterSpec) -> None:
+        self.families: list[AnyFamily] = []
+        self._underflows = self.counter(underflows).labels(())
+
+    def counter(self, spec: CounterSpec) -> Family[Counter]:
+        """A new family of counters."""
+        family = Family(spec, Counter)
+        self.families.append(family)
+        return family
+
+    def gauge(self, spec: GaugeSpec) -> Family[Gauge]:
+        """A new family of gauges."""
+        family = Family(spec, lambda: Gauge(self._underflows))
+        self.families.append(family)
+        return family
+
+    def histogram(self, spec: HistogramSpec) -> Family[Histogram]:
+        """A new family of histograms."""
+        family = Family(spec, lambda: Histogram(spec.bounds))
+        self.families.append(family)
+        return family

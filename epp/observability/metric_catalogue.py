@@ -1,0 +1,310 @@
+"""Every metric of the process: name, labels, buckets, meaning, and the name it had before.
+
+`llm_d_epp_*` are the reference's, kept name by name so that dashboards work unchanged; `epp_*`
+are ours (decision 11). `docs/metrics.md` is generated from here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from epp.observability.instruments import CounterSpec, GaugeSpec, HistogramSpec, MetricSpec, Twin
+
+MODELS = ("model_name", "target_model_name")
+REQUEST = (*MODELS, "fairness_id", "priority")
+PLUGIN = ("extension_point", "plugin_type", "plugin_name")
+
+LATENCY = (
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45,
+    60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600,
+)  # fmt: skip
+LATENCY_TO_FIRST_TOKEN = tuple(bound for bound in LATENCY if bound <= 120)
+SCHEDULING = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
+REQUEST_BYTES = tuple(float(1 << power) for power in range(6, 31))
+# 32778 is how the reference spells 32768; its series would not match ours otherwise.
+TOKENS = (
+    1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32778, 65536, 131072, 262144,
+    524288, 1048576,
+)  # fmt: skip
+OUTPUT_TOKENS = TOKENS[: TOKENS.index(8192) + 1]
+RESPONSE_BYTES = TOKENS[: TOKENS.index(65536) + 1]
+PER_TOKEN = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+STREAMING_PER_TOKEN = (
+    0.0005, 0.00205, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.125, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6,
+    0.8, 1, 2,
+)  # fmt: skip
+BETWEEN_CHUNKS = (
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 2,
+)  # fmt: skip
+REQUEST_PROCESSING = (
+    0.0005, 0.001, 0.002, 0.005, 0.01, 0.015, 0.025, 0.04, 0.06, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+)  # fmt: skip
+RESPONSE_PROCESSING = (
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
+)  # fmt: skip
+STREAM = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600)
+
+REQUEST_TOTAL = CounterSpec(
+    name="llm_d_epp_request_total",
+    help="[ALPHA] Requests that were admitted and given an endpoint; rejections are not counted.",
+    labels=REQUEST,
+    twin=Twin(name="inference_objective_request_total", keeps=(*MODELS, "priority")),
+)
+REQUEST_ERROR_TOTAL = CounterSpec(
+    name="llm_d_epp_request_error_total",
+    help="[ALPHA] Requests that ended with an error, by its code; once per request.",
+    labels=(*REQUEST, "error_code"),
+    twin=Twin(name="inference_objective_request_error_total", keeps=(*MODELS, "error_code")),
+)
+REQUEST_DURATION = HistogramSpec(
+    name="llm_d_epp_request_duration_seconds",
+    help="[ALPHA] Time from the request's headers to the end of its response.",
+    labels=REQUEST,
+    bounds=LATENCY,
+    twin=Twin(name="inference_objective_request_duration_seconds", keeps=MODELS),
+)
+REQUEST_SIZE = HistogramSpec(
+    name="llm_d_epp_request_size_bytes",
+    help="[ALPHA] Size of the request body as forwarded.",
+    labels=REQUEST,
+    bounds=REQUEST_BYTES,
+    twin=Twin(name="inference_objective_request_sizes", keeps=MODELS),
+)
+RESPONSE_SIZE = HistogramSpec(
+    name="llm_d_epp_response_size_bytes",
+    help="[ALPHA] Size of the response body.",
+    labels=REQUEST,
+    bounds=RESPONSE_BYTES,
+    twin=Twin(name="inference_objective_response_sizes", keeps=MODELS),
+)
+INPUT_TOKENS = HistogramSpec(
+    name="llm_d_epp_request_input_tokens",
+    help="[ALPHA] Prompt tokens the model server reported, if any.",
+    labels=REQUEST,
+    bounds=TOKENS,
+    twin=Twin(name="inference_objective_input_tokens", keeps=MODELS),
+)
+OUTPUT_TOKENS_GENERATED = HistogramSpec(
+    name="llm_d_epp_request_output_tokens",
+    help="[ALPHA] Generated tokens the model server reported, if any.",
+    labels=REQUEST,
+    bounds=OUTPUT_TOKENS,
+    twin=Twin(name="inference_objective_output_tokens", keeps=MODELS),
+)
+CACHED_TOKENS = HistogramSpec(
+    name="llm_d_epp_request_cached_tokens",
+    help="[ALPHA] Prompt tokens served from the prefix cache, where reported; zero counts.",
+    labels=REQUEST,
+    bounds=TOKENS,
+    twin=Twin(name="inference_objective_prompt_cached_tokens", keeps=MODELS),
+)
+REQUEST_RUNNING = GaugeSpec(
+    name="llm_d_epp_request_running",
+    help="[ALPHA] Requests handed to the gateway whose stream is open; those with a model name.",
+    labels=REQUEST,
+    twin=Twin(name="inference_objective_running_requests", keeps=("model_name",)),
+)
+REQUEST_NTPOT = HistogramSpec(
+    name="llm_d_epp_request_ntpot_seconds",
+    help="[ALPHA] Duration of a request divided by its generated tokens.",
+    labels=REQUEST,
+    bounds=PER_TOKEN,
+    twin=Twin(name="inference_objective_normalized_time_per_output_token_seconds", keeps=MODELS),
+)
+REQUEST_TTFT = HistogramSpec(
+    name="llm_d_epp_request_ttft_seconds",
+    help="[ALPHA] Time from the request's headers to the first byte of the response body.",
+    labels=(*REQUEST, "streaming"),
+    bounds=LATENCY_TO_FIRST_TOKEN,
+)
+REQUEST_TPOT = HistogramSpec(
+    name="llm_d_epp_request_streaming_tpot_seconds",
+    help="[ALPHA] Time per token after the first one, of streamed responses.",
+    labels=REQUEST,
+    bounds=STREAMING_PER_TOKEN,
+)
+REQUEST_ITL = HistogramSpec(
+    name="llm_d_epp_request_streaming_itl_seconds",
+    help="[ALPHA] Gap between consecutive pieces of a streamed response body.",
+    labels=REQUEST,
+    bounds=BETWEEN_CHUNKS,
+)
+REQUEST_PROCESSING_DURATION = HistogramSpec(
+    name="llm_d_epp_request_processing_duration_seconds",
+    help="[ALPHA] Time from receipt of a request to its answer, rejections and waiting included.",
+    bounds=REQUEST_PROCESSING,
+)
+RESPONSE_PROCESSING_DURATION = HistogramSpec(
+    name="llm_d_epp_response_processing_duration_seconds",
+    help="[ALPHA] Time spent on handling a response.",
+    bounds=RESPONSE_PROCESSING,
+)
+
+SCHEDULER_E2E = HistogramSpec(
+    name="llm_d_epp_scheduler_e2e_duration_seconds",
+    help="[ALPHA] Time the scheduler took to decide.",
+    bounds=SCHEDULING,
+    twin=Twin(name="inference_extension_scheduler_e2e_duration_seconds"),
+)
+SCHEDULER_ATTEMPTS = CounterSpec(
+    name="llm_d_epp_scheduler_attempts_total",
+    help="[ALPHA] Decisions of the scheduler: success with the endpoint picked, or failure.",
+    labels=("status", "target_model_name", "endpoint_name", "namespace", "port"),
+    twin=Twin(
+        name="inference_extension_scheduler_attempts_total",
+        keeps=("status", "target_model_name", "endpoint_name", "namespace", "port"),
+        renamed=("status", "target_model_name", "pod_name", "namespace", "port"),
+    ),
+)
+PLUGIN_DURATION = HistogramSpec(
+    name="llm_d_epp_plugin_duration_seconds",
+    help="[ALPHA] Time one call of a plugin took.",
+    labels=PLUGIN,
+    bounds=SCHEDULING,
+    twin=Twin(name="inference_extension_plugin_duration_seconds", keeps=PLUGIN),
+)
+INFO = GaugeSpec(
+    name="llm_d_epp_info",
+    help="[ALPHA] Always 1; the build is in the labels.",
+    labels=("commit", "build_ref"),
+    twin=Twin(name="inference_extension_info", keeps=("commit", "build_ref")),
+)
+READY_ENDPOINTS = GaugeSpec(
+    name="llm_d_epp_ready_endpoints",
+    help="[ALPHA] Endpoints of the pool that can be picked.",
+    labels=("name",),
+    twin=Twin(name="inference_pool_ready_pods", keeps=("name",)),
+)
+
+STREAMS_INFLIGHT = GaugeSpec(
+    name="llm_d_epp_extproc_streams_inflight", help="[ALPHA] ext_proc streams that are open."
+)
+STREAM_DURATION = HistogramSpec(
+    name="llm_d_epp_extproc_stream_duration_seconds",
+    help="[ALPHA] How long an ext_proc stream was open.",
+    bounds=STREAM,
+)
+STREAMS_TOTAL = CounterSpec(
+    name="llm_d_epp_extproc_streams_total",
+    help="[ALPHA] ext_proc streams that ended, by gRPC status code as Go names it.",
+    labels=("code",),
+)
+
+REJECTED = CounterSpec(
+    name="epp_requests_rejected_total",
+    help="[ALPHA] Requests answered with an error of our own: HTTP status, and why.",
+    labels=("code", "reason"),
+)
+TERMINATIONS = CounterSpec(
+    name="epp_request_terminations_total",
+    help="[ALPHA] What ended requests that had an endpoint.",
+    labels=("cause",),
+)
+FAIL_OPEN = CounterSpec(
+    name="epp_fail_open_total",
+    help="[ALPHA] Requests that went on without a regular decision, because the pool fails open.",
+    labels=("reason",),
+)
+REQUESTS_IN_FLIGHT = GaugeSpec(
+    name="epp_requests_in_flight",
+    help="[ALPHA] Requests whose stream is open, whatever their state.",
+)
+BUFFERED_BYTES = GaugeSpec(
+    name="epp_buffered_bytes", help="[ALPHA] Body bytes held in memory over all requests."
+)
+OVERLOAD = CounterSpec(
+    name="epp_overload_total",
+    help="[ALPHA] Requests cut short because this process is overloaded: the limit, and the end.",
+    labels=("signal", "outcome"),
+)
+EVENT_LOOP_LAG = GaugeSpec(
+    name="epp_event_loop_lag_seconds", help="[ALPHA] How late the event loop lately ran a timer."
+)
+IGNORED_MESSAGES = CounterSpec(
+    name="epp_extproc_ignored_messages_total",
+    help="[ALPHA] Messages of the gateway that had no meaning in their place.",
+    labels=("kind",),
+)
+RESPONSE_PHASE_ERRORS = CounterSpec(
+    name="epp_response_phase_errors_total",
+    help="[ALPHA] Errors while a response was handled; its bytes went through unchanged.",
+)
+PLUGIN_ERRORS = CounterSpec(
+    name="epp_plugin_errors_total", help="[ALPHA] Calls of a plugin that failed.", labels=PLUGIN
+)
+POOL_FILE_ERRORS = CounterSpec(
+    name="epp_pool_file_errors_total",
+    help="[ALPHA] Mistakes in the pool file: the whole document, or one entry that was skipped.",
+    labels=("kind",),
+)
+POOL_RELOADS = CounterSpec(
+    name="epp_pool_reloads_total",
+    help="[ALPHA] Readings of the pool: success, or failure that kept the last good one.",
+    labels=("outcome",),
+)
+READY = GaugeSpec(name="epp_ready", help="[ALPHA] 1 while health checks say SERVING, else 0.")
+ENDPOINTS = GaugeSpec(name="epp_endpoints", help="[ALPHA] Endpoints known to this process.")
+GAUGE_UNDERFLOWS = CounterSpec(
+    name="epp_gauge_underflows_total",
+    help="[ALPHA] Decrements that would have taken a gauge below zero. Not 0: a bug of ours.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the catalogue."""
+
+    title: str
+    metrics: tuple[MetricSpec, ...]
+
+
+CATALOGUE = (
+    Section(
+        "Requests and latency",
+        (
+            REQUEST_TOTAL,
+            REQUEST_ERROR_TOTAL,
+            REQUEST_DURATION,
+            REQUEST_SIZE,
+            RESPONSE_SIZE,
+            INPUT_TOKENS,
+            OUTPUT_TOKENS_GENERATED,
+            CACHED_TOKENS,
+            REQUEST_RUNNING,
+            REQUEST_NTPOT,
+            REQUEST_TTFT,
+            REQUEST_TPOT,
+            REQUEST_ITL,
+            REQUEST_PROCESSING_DURATION,
+            RESPONSE_PROCESSING_DURATION,
+        ),
+    ),
+    Section(
+        "Scheduler, plugins, pool, build",
+        (SCHEDULER_E2E, SCHEDULER_ATTEMPTS, PLUGIN_DURATION, INFO, READY_ENDPOINTS),
+    ),
+    Section(
+        "ext_proc streams, with `--enable-grpc-stream-metrics`",
+        (STREAMS_INFLIGHT, STREAM_DURATION, STREAMS_TOTAL),
+    ),
+    Section(
+        "Beyond the reference",
+        (
+            REJECTED,
+            TERMINATIONS,
+            FAIL_OPEN,
+            REQUESTS_IN_FLIGHT,
+            BUFFERED_BYTES,
+            OVERLOAD,
+            EVENT_LOOP_LAG,
+            IGNORED_MESSAGES,
+            RESPONSE_PHASE_ERRORS,
+            PLUGIN_ERRORS,
+            POOL_FILE_ERRORS,
+            POOL_RELOADS,
+            READY,
+            ENDPOINTS,
+            GAUGE_UNDERFLOWS,
+        ),
+    ),
+)

@@ -1,0 +1,167 @@
+"""The metrics of one process: what happened goes in, a page for Prometheus comes out.
+
+Every metric is one of our own light instruments (see `instruments`); the registry of
+prometheus_client is only for collectors of others, such as the one of CPU, memory and files.
+Nothing here is global, so a process may hold several of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+
+from epp.framework.endpoint import Endpoint
+from epp.framework.request import TerminationCause
+from epp.observability import exposition
+from epp.observability import metric_catalogue as catalogue
+from epp.observability.deprecated_twins import TwinFamily
+from epp.observability.instruments import FamilySet
+from epp.observability.request_metrics import RequestFamilies, RequestMetrics
+from epp.observability.stream_metrics import StreamMetrics
+
+
+class Metrics:
+    """Counts for one Endpoint Picker. Not for other threads than the event loop's."""
+
+    def __init__(
+        self,
+        *,
+        commit: str = "",
+        build_ref: str = "",
+        deprecated_twins: bool = True,
+        stream_metrics: bool = False,
+    ) -> None:
+        build = FamilySet(catalogue.GAUGE_UNDERFLOWS)
+        self._requests = RequestFamilies(build)
+        self.request_processing_seconds = build.histogram(
+            catalogue.REQUEST_PROCESSING_DURATION
+        ).labels(())
+        self.response_processing_seconds = build.histogram(
+            catalogue.RESPONSE_PROCESSING_DURATION
+        ).labels(())
+        self._scheduler_seconds = build.histogram(catalogue.SCHEDULER_E2E).labels(())
+        self._attempts = build.counter(catalogue.SCHEDULER_ATTEMPTS)
+        self._plugin_seconds = build.histogram(catalogue.PLUGIN_DURATION)
+        self._plugin_errors = build.counter(catalogue.PLUGIN_ERRORS)
+        build.gauge(catalogue.INFO).labels((commit, build_ref)).set(1)
+        self._ready_endpoints = build.gauge(catalogue.READY_ENDPOINTS)
+        self._endpoints = build.gauge(catalogue.ENDPOINTS).labels(())
+        self.streams = StreamMetrics(build) if stream_metrics else None
+        """Observer of the ext_proc port, when asked for."""
+        self._rejected = build.counter(catalogue.REJECTED)
+        self._terminations = build.counter(catalogue.TERMINATIONS)
+        self._fail_open = build.counter(catalogue.FAIL_OPEN)
+        self._overload = build.counter(catalogue.OVERLOAD)
+        self._ignored_messages = build.counter(catalogue.IGNORED_MESSAGES)
+        self._response_phase_errors = build.counter(catalogue.RESPONSE_PHASE_ERRORS).labels(())
+        self._pool_file_errors = build.counter(catalogue.POOL_FILE_ERRORS)
+        self._pool_reloads = build.counter(catalogue.POOL_RELOADS)
+        self.requests_in_flight = build.gauge(catalogue.REQUESTS_IN_FLIGHT).labels(())
+        self.buffered_bytes = build.gauge(catalogue.BUFFERED_BYTES).labels(())
+        self.event_loop_lag_seconds = build.gauge(catalogue.EVENT_LOOP_LAG).labels(())
+        self.ready = build.gauge(catalogue.READY).labels(())
+        self._start_at_zero()
+
+        self._families: list[exposition.Readable] = [*build.families]
+        if deprecated_twins:
+            for family in build.families:
+                twin = family.spec.twin
+                if twin is not None:
+                    self._families.append(TwinFamily(family, twin))
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+
+    def request(
+        self, model: str, target_model: str, fairness_id: str, priority: int
+    ) -> RequestMetrics:
+        """The measurements of one request; `model` is the one the client asked for."""
+        labels = self._requests.labels(model, target_model, fairness_id, priority)
+        return RequestMetrics(self._requests, labels)
+
+    def scheduled(self, seconds: float, target_model: str, endpoint: Endpoint | None) -> None:
+        """The scheduler took `seconds` and picked `endpoint`; None: it failed."""
+        self._scheduler_seconds.observe(seconds)
+        model = self._requests.models.admit(target_model)
+        if endpoint is None:
+            values = ("failure", model, "", "", "")
+        else:
+            port = str(endpoint.port)
+            values = ("success", model, endpoint.name, endpoint.namespace, port)
+        self._attempts.labels(values).inc()
+
+    def plugin_duration(
+        self, extension_point: str, plugin_type: str, plugin_name: str, seconds: float
+    ) -> None:
+        """One call of a plugin took `seconds`."""
+        self._plugin_seconds.labels((extension_point, plugin_type, plugin_name)).observe(seconds)
+
+    def plugin_error(self, extension_point: str, plugin_type: str, plugin_name: str) -> None:
+        """One call of a plugin failed."""
+        self._plugin_errors.labels((extension_point, plugin_type, plugin_name)).inc()
+
+    def rejected(self, status: int, reason: str) -> None:
+        """A request was answered with an error; `reason` is its drop reason, else its details."""
+        self._rejected.labels((str(status), reason)).inc()
+
+    def terminated(self, cause: TerminationCause) -> None:
+        """A request that had an endpoint is over."""
+        self._terminations.labels((cause,)).inc()
+
+    def failed_open(self, reason: str) -> None:
+        """A request went on without a regular decision."""
+        self._fail_open.labels((reason,)).inc()
+
+    def overloaded(self, signal: str, outcome: str) -> None:
+        """The limit `signal` was exceeded, and a request was cut short in the way `outcome`."""
+        self._overload.labels((signal, outcome)).inc()
+
+    def message_ignored(self, kind: str) -> None:
+        """The gateway sent a message that means nothing where it came."""
+        self._ignored_messages.labels((kind,)).inc()
+
+    def response_phase_error(self) -> None:
+        """Handling a response failed; its bytes went through unchanged."""
+        self._response_phase_errors.inc()
+
+    def pool_file_error(self, kind: Literal["document", "entry"]) -> None:
+        """The pool file has a mistake."""
+        self._pool_file_errors.labels((kind,)).inc()
+
+    def pool_reloaded(self, outcome: Literal["success", "failure"]) -> None:
+        """The pool was read again."""
+        self._pool_reloads.labels((outcome,)).inc()
+
+    def pool_changed(self, name: str, endpoints: int) -> None:
+        """The pool `name` now has so many endpoints; another pool's series goes away."""
+        self._ready_endpoints.clear()
+        self._ready_endpoints.labels((name,)).set(endpoints)
+        self._endpoints.set(endpoints)
+
+    def exposition(self, accept: str = "") -> tuple[Iterator[bytes], str]:
+        """The page in slices of about 64 KiB, and its content type, as an Accept header asks."""
+        if exposition.wants_openmetrics(accept):
+            return self._openmetrics(), exposition.OPENMETRICS
+        return self._text(), exposition.TEXT
+
+    def _text(self) -> Iterator[bytes]:
+        for text in exposition.write_families(self._families, openmetrics=False):
+            yield text.encode()
+        yield generate_latest(self.registry)
+
+    def _openmetrics(self) -> Iterator[bytes]:
+        for text in exposition.write_families(self._families, openmetrics=True):
+            yield text.encode()
+        # Last, since it ends with OpenMetrics' own end mark.
+        yield generate_openmetrics(self.registry)  # type: ignore[no-untyped-call]  # its gap
+
+    def _start_at_zero(self) -> None:
+        # A rate over a counter needs its zero; that is possible where the values are known.
+        for cause in TerminationCause:
+            self._terminations.labels((cause,))
+        for outcome in ("success", "failure"):
+            self._pool_reloads.labels((outcome,))
+        for kind in ("document", "entry"):
+            self._pool_file_errors.labels((kind,))

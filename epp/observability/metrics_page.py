@@ -1,0 +1,78 @@
+"""Writes `docs/metrics.md` from the catalogue: `python -m epp.observability.metrics_page`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from epp.observability.exposition import format_bound
+from epp.observability.instruments import MAX_SERIES_PER_FAMILY, MetricSpec
+from epp.observability.label_caps import MAX_VALUE_LENGTH
+from epp.observability.metric_catalogue import CATALOGUE
+from epp.observability.request_metrics import (
+    MAX_FAIRNESS_IDS,
+    MAX_LABEL_SETS,
+    MAX_MODELS,
+    MAX_PRIORITIES,
+)
+
+_INTRODUCTION = f"""\
+# Metrics
+
+Served as plain HTTP `GET /metrics` on `--metrics-port` (9090), in the Prometheus text format or,
+when the scraper's `Accept` header asks for it, in OpenMetrics. There are no `_created` series. CPU,
+memory and file descriptors of the process are there as `process_*`.
+
+`llm_d_epp_*` have the names, labels and buckets of the reference Endpoint Picker, so that
+dashboards and alerts work unchanged; the bucket 32778 is spelt as there. Each name in the column
+"was" is written too, as a sum over the labels it does not have, until it is turned off with
+`--deprecated-metrics=false`. `epp_*` are additions.
+
+Label values that clients choose are bounded for the life of the process: `model_name` and
+`target_model_name` share {MAX_MODELS} distinct values, `fairness_id` has another
+{MAX_FAIRNESS_IDS}, `priority` {MAX_PRIORITIES}. What comes later, or is longer than
+{MAX_VALUE_LENGTH} characters, is `other`; what is empty stays empty. The combinations are bounded
+as well: after {MAX_LABEL_SETS} of them, new ones have `fairness_id="other"`, and later `other` in
+the model labels too. Any other label is `other` once its metric has {MAX_SERIES_PER_FAMILY} series.
+"""
+
+
+def metrics_page() -> str:
+    """The page as Markdown."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    yield _INTRODUCTION
+    for section in CATALOGUE:
+        yield f"## {section.title}\n"
+        yield "| name | type | labels | meaning | buckets | was |"
+        yield "|---|---|---|---|---|---|"
+        for spec in section.metrics:
+            yield _row(spec)
+        yield ""
+
+
+def _row(spec: MetricSpec) -> str:
+    twin = ""
+    if spec.twin is not None:
+        twin = f"`{spec.twin.name}`"
+        if spec.twin.labels != spec.labels:
+            twin += f" with {_code(spec.twin.labels)}"
+    cells = (
+        f"`{spec.name}`",
+        spec.type,
+        _code(spec.labels),
+        spec.help.removeprefix("[ALPHA] "),
+        " ".join(format_bound(bound, openmetrics=False) for bound in spec.buckets),
+        twin,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _code(labels: tuple[str, ...]) -> str:
+    return ", ".join(f"`{label}`" for label in labels)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(metrics_page())
