@@ -22,6 +22,8 @@ class Kind:
     placeholder: str
     read: Callable[[str], Any]
     write: Callable[[Any], str] = str
+    is_list: bool = False
+    """Given several times, the texts are joined by commas; else the last one counts."""
 
 
 def kind_of(hint: Any) -> Kind:
@@ -40,16 +42,16 @@ def kind_of(hint: Any) -> Kind:
 
 
 def choice(*allowed: str) -> Kind:
-    """One of a closed set of words."""
+    """One of a closed set of words; an empty one among them may stand for none."""
+    words = [word for word in allowed if word]
 
     def read(text: str) -> str:
         if text not in allowed:
-            raise ValueError(
-                f"{text!r} is not one of {', '.join(allowed)}{did_you_mean(text, allowed)}"
-            )
+            hint = did_you_mean(text, words)
+            raise ValueError(f"{text!r} is not one of {', '.join(words)}{hint}")
         return text
 
-    return Kind("|".join(allowed), read)
+    return Kind("|".join(words), read)
 
 
 def whole_number(placeholder: str, least: int | None = None, most: int | None = None) -> Kind:

@@ -17,15 +17,14 @@ from epp.app.flag_kinds import BOOLEAN, Kind, kind_of
 class Section(StrEnum):
     """Headings under which flags are explained."""
 
-    POOL = "Pool"
+    POOL = "Pool and choice of endpoints"
     LISTENERS = "Listeners"
     TLS = "TLS of the ext_proc port"
     LIMITS = "Deadlines and limits"
     SHUTDOWN = "Shutdown"
     ANSWERS = "What gateway and client are told"
     OBSERVABILITY = "Logs and metrics"
-    PLUGINS = "Plugins"
-    AVAILABILITY = "High availability"
+    ELSEWHERE = "Flags of other Endpoint Pickers without a counterpart"
 
 
 class Standing(StrEnum):
@@ -45,14 +44,12 @@ class Flag:
     help: str
     name: str = ""
     """Empty: the option's name with dashes."""
-    short: str = ""
-    environment: str = ""
-    """Variable that sets the option when the flag is not given."""
     standing: Standing = Standing.WORKS
     reason: str = ""
     """Why a flag doesn't work, and what to do about it."""
     harmless: tuple[object, ...] = ()
-    """Values nothing is said about, since the process does what they ask for."""
+    """Values nothing is said about, since the process does what they ask for; nor are values
+    that ask for nothing: empty and false."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ class ServeOptions:
     ] = None
     failure_mode: Annotated[
         FailureModeName | None,
-        Flag(Section.POOL, "what a failure of the EPP means; wins over the pool's failureMode"),
+        Flag(Section.POOL, "what a failure of the EPP means; default: the pool's failureMode"),
     ] = None
     disable_endpoint_subset_filter: Annotated[
         bool, Flag(Section.POOL, "choose among all endpoints, whatever subset the gateway names")
@@ -152,9 +152,9 @@ class ServeOptions:
     deprecated_metrics: Annotated[
         bool, Flag(Section.OBSERVABILITY, "write metrics under their deprecated names too")
     ] = True
-    seed: Annotated[
-        int | None, Flag(Section.OBSERVABILITY, "make random choices repeatable, for tests")
-    ] = None
+    seed: Annotated[int | None, Flag(Section.POOL, "make random choices repeatable, for tests")] = (
+        None
+    )
 
     @property
     def log_level(self) -> LogLevel:

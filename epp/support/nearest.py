@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher
+
+_NEAR = 0.6
+
+
+def nearest(given: str, known: Iterable[str]) -> str:
+    """Return the one of `known` that is most like `given`, whole words counting most."""
+    return max(known, key=lambda name: _likeness(given, name))
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` with the nearest of `known`, or nothing when none is near."""
-    spelled = {name.lower(): name for name in known}
-    near = get_close_matches(given.lower(), spelled, n=1, cutoff=0.6)
-    return f"; did you mean {spelled[near[0]]!r}?" if near else ""
+    name = nearest(given, known)
+    return f"; did you mean {name!r}?" if _likeness(given, name) >= _NEAR else ""
+
+
+def _likeness(given: str, name: str) -> float:
+    given, name = given.strip("-").lower(), name.strip("-").lower()
+    words = given.split("-")
+    shared = len(set(words) & set(name.split("-"))) / len(words)
+    return SequenceMatcher(None, given, name).ratio() + shared

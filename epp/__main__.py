@@ -1,0 +1,9 @@
+"""`python -m epp`."""
+
+from __future__ import annotations
+
+import sys
+
+from epp.cli.main import main
+
+sys.exit(main())

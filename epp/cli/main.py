@@ -1,0 +1,122 @@
+"""The command `epp`: finds the subcommand, which loads only what it needs."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import NamedTuple
+
+from epp import __version__
+from epp.cli.flags import UsageError
+from epp.framework.errors import ConfigError
+from epp.support.nearest import nearest
+
+USAGE_ERROR = 2
+
+
+class Command(NamedTuple):
+    """A subcommand."""
+
+    summary: str
+    run: Callable[[Sequence[str]], int]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_overview(), end="", file=sys.stdout if arguments else sys.stderr)
+        return 0 if arguments else USAGE_ERROR
+    name = "version" if arguments[0] == "--version" else arguments[0]
+    if name not in COMMANDS:
+        _complain("epp", f"unknown command {name!r}; the nearest is {nearest(name, COMMANDS)!r}")
+        return USAGE_ERROR
+    return _run(name, arguments[1:])
+
+
+def _run(name: str, arguments: Sequence[str]) -> int:
+    program = f"epp {name}"
+    try:
+        return COMMANDS[name].run(arguments)
+    except UsageError as error:
+        _complain(program, *error.problems)
+        print(f"{program} --help explains the flags", file=sys.stderr)
+        return USAGE_ERROR
+    except ConfigError as error:
+        _complain(program, str(error))
+        return USAGE_ERROR
+    except SystemExit as stop:  # argparse after help, or after an error it has explained
+        return stop.code if isinstance(stop.code, int) else USAGE_ERROR
+
+
+def _serve(arguments: Sequence[str]) -> int:
+    from epp.cli.options import parse_serve, serve_flags
+
+    command = parse_serve(arguments)
+    if command.wants_help:
+        from epp.cli.flag_pages import help_text
+
+        print(help_text(serve_flags()), end="")
+        return 0
+    for warning in command.warnings:
+        print(f"epp serve: warning: {warning}", file=sys.stderr)
+    from epp.app.application import serve
+
+    return serve(command.options)
+
+
+def _standalone(arguments: Sequence[str]) -> int:
+    from epp.standalone.arguments import add_arguments, run_command
+
+    parser = _parser("standalone")
+    add_arguments(parser)
+    return run_command(parser.parse_args(arguments))
+
+
+def _simulator(arguments: Sequence[str]) -> int:
+    from epp.simulator.arguments import add_arguments, run_command
+
+    parser = _parser("simulator")
+    add_arguments(parser)
+    return run_command(parser.parse_args(arguments))
+
+
+def _version(arguments: Sequence[str]) -> int:
+    _parser("version").parse_args(arguments)
+    print(f"epp {__version__}")
+    print(f"Python {platform.python_version()}")
+    print(f"grpcio {version('grpcio')}")
+    return 0
+
+
+COMMANDS: Mapping[str, Command] = {
+    "serve": Command("run the Endpoint Picker for a gateway", _serve),
+    "standalone": Command("Envoy, Endpoint Picker and simulated model servers, here", _standalone),
+    "simulator": Command("run a simulated model server", _simulator),
+    "version": Command("print versions", _version),
+}
+
+
+def _parser(name: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog=f"epp {name}", description=COMMANDS[name].summary, allow_abbrev=False
+    )
+
+
+def _overview() -> str:
+    commands = [f"  {name:<12}{command.summary}\n" for name, command in COMMANDS.items()]
+    return (
+        "usage: epp COMMAND [flags]\n\n"
+        "An Endpoint Picker for InferencePool: tells a gateway, for every LLM request, which\n"
+        "model-server endpoint to use.\n\n"
+        f"commands:\n{''.join(commands)}\n"
+        "epp COMMAND --help explains the flags of a command.\n"
+    )
+
+
+def _complain(program: str, *problems: str) -> None:
+    for problem in problems:
+        print(f"{program}: {problem}", file=sys.stderr)

@@ -1,0 +1,91 @@
+"""From the command line of `epp serve` to its options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from epp.app.flags import Declaration, Standing, declarations_of
+from epp.app.options import ServeOptions
+from epp.cli.flags import UsageError, read_command_line
+from epp.cli.reference_flags import ReferenceFlags
+
+
+@dataclass(frozen=True, slots=True)
+class ServeCommand:
+    """What `epp serve` was asked to do."""
+
+    options: ServeOptions
+    warnings: tuple[str, ...]
+    wants_help: bool = False
+
+
+def serve_flags() -> tuple[Declaration, ...]:
+    """Return every flag `epp serve` knows."""
+    return declarations_of(ServeOptions) + declarations_of(ReferenceFlags)
+
+
+def parse_serve(arguments: Sequence[str]) -> ServeCommand:
+    """Return the options; UsageError has everything that is wrong with the command line."""
+    flags = serve_flags()
+    line = read_command_line(arguments, flags)
+    if line.wants_help:
+        return ServeCommand(ServeOptions(), (), wants_help=True)
+    options = ServeOptions(**_values_for(ServeOptions, line.values))
+    reference = ReferenceFlags(**_values_for(ReferenceFlags, line.values))
+    contradictions = [
+        *reference.contradictions(pool_file_given=options.pool_file is not None),
+        *options.contradictions(),
+    ]
+    problems = [
+        *line.problems,
+        *_refused(flags, line.values),
+        *(text for text in contradictions if not _is_about(line.unreadable, text)),
+    ]
+    if problems:
+        raise UsageError(*problems)
+    return ServeCommand(options, tuple(_warnings(flags, line.values, options)))
+
+
+def _values_for(options: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    names = {flag.option for flag in declarations_of(options)}
+    return {option: value for option, value in values.items() if option in names}
+
+
+def _is_about(spellings: Sequence[str], contradiction: str) -> bool:
+    """Whether the contradiction may be due to a default standing in for an unreadable value."""
+    return any(spelling in contradiction for spelling in spellings)
+
+
+def _refused(flags: Sequence[Declaration], values: Mapping[str, Any]) -> Iterator[str]:
+    for declaration in flags:
+        standing, reason = declaration.flag.standing, declaration.flag.reason
+        if declaration.option not in values:
+            continue
+        if standing is Standing.REMOVED:
+            yield f"{declaration.spelling} is deprecated and can't be set: {reason}"
+        elif standing is Standing.NOT_AVAILABLE and _asks_for_something(declaration, values):
+            text = declaration.kind.write(values[declaration.option])
+            yield f"{declaration.spelling}={text} is not available in this version: {reason}"
+
+
+def _warnings(
+    flags: Sequence[Declaration], values: Mapping[str, Any], options: ServeOptions
+) -> Iterator[str]:
+    for declaration in flags:
+        if (
+            declaration.flag.standing is Standing.NO_EFFECT
+            and declaration.option in values
+            and _asks_for_something(declaration, values)
+        ):
+            yield f"{declaration.spelling} has no effect: {declaration.flag.reason}"
+    if options.enable_cert_reload and options.cert_path is None:
+        yield "--enable-cert-reload has no effect without --cert-path"
+    if options.cert_path is not None and not options.secure_serving:
+        yield "--cert-path has no effect with --secure-serving=false"
+
+
+def _asks_for_something(declaration: Declaration, values: Mapping[str, Any]) -> bool:
+    value = values[declaration.option]
+    return bool(value) and value not in declaration.flag.harmless

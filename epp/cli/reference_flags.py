@@ -1,0 +1,219 @@
+"""Flags of other Endpoint Pickers that deployments pass, and what becomes of them here.
+
+What asks for something this version can't do is an error, never silently ignored. The rest is
+accepted, with a warning where the flag wants a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+from epp.app.flag_kinds import Kind, Seconds, choice, whole_number
+from epp.app.flags import Flag, Section, Standing
+
+MAX_TARGET_PORTS = 8
+
+_POOL_FILE = "use --pool-file"
+_BUILT_IN = "this version has built-in plugins and profiles only"
+_GO_LOGGER = "log lines are shaped by --log-format, -v and --zap-log-level"
+_NO_SCRAPING = "this version does not scrape model servers"
+_ENGINE_CONFIGS = "use engineConfigs in EndpointPickerConfig instead"
+_PLAIN_METRICS = "the metrics port is plain HTTP without authentication"
+
+no_effect = partial(Flag, Section.ELSEWHERE, standing=Standing.NO_EFFECT)
+not_available = partial(Flag, Section.ELSEWHERE, standing=Standing.NOT_AVAILABLE)
+removed = partial(Flag, Section.ELSEWHERE, standing=Standing.REMOVED, reason=_ENGINE_CONFIGS)
+
+
+def _read_ports(text: str) -> tuple[int, ...]:
+    port = whole_number("PORT", 1, 65535)
+    return tuple(dict.fromkeys(port.read(part) for part in text.split(",") if text))
+
+
+def _read_words(text: str) -> tuple[str, ...]:
+    return tuple(text.split(",")) if text else ()
+
+
+def _write_list(values: tuple[object, ...]) -> str:
+    return ",".join(map(str, values))
+
+
+Ports = Annotated[tuple[int, ...], Kind("PORT,...", _read_ports, _write_list, is_list=True)]
+Words = Annotated[tuple[str, ...], Kind("NAME,...", _read_words, _write_list, is_list=True)]
+TlsVersion = Annotated[
+    str, choice("", "VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceFlags:
+    """What the reference's flags without a counterpart in `ServeOptions` were set to."""
+
+    pool_name: Annotated[
+        str,
+        not_available("InferencePool in the cluster", reason=_POOL_FILE),
+    ] = ""
+    pool_namespace: Annotated[
+        str,
+        no_effect("namespace of --pool-name", reason="it belongs to --pool-name"),
+    ] = ""
+    pool_group: Annotated[
+        str,
+        not_available(
+            "API group of --pool-name",
+            reason="the only group is inference.networking.k8s.io",
+            harmless=("inference.networking.k8s.io",),
+        ),
+    ] = "inference.networking.k8s.io"
+    endpoint_selector: Annotated[
+        str,
+        not_available("label selector of pods", reason=_POOL_FILE),
+    ] = ""
+    endpoint_target_ports: Annotated[
+        Ports,
+        not_available("ports of --endpoint-selector", reason=_POOL_FILE),
+    ] = ()
+
+    config_file: Annotated[
+        str,
+        not_available("EndpointPickerConfig to read", reason=_BUILT_IN),
+    ] = ""
+    config_text: Annotated[
+        str,
+        not_available("EndpointPickerConfig as text", reason=_BUILT_IN),
+    ] = ""
+    allow_experimental_plugins: Annotated[
+        bool,
+        no_effect("allow plugins in Alpha", reason=_BUILT_IN),
+    ] = False
+
+    ha_enable_leader_election: Annotated[
+        bool,
+        no_effect(
+            "one active replica",
+            reason="this version elects no leader, every replica is active",
+        ),
+    ] = False
+
+    tls_min_version: Annotated[
+        TlsVersion,
+        not_available(
+            "oldest TLS version",
+            reason="the oldest version accepted is always VersionTLS12",
+            harmless=("VersionTLS12",),
+        ),
+    ] = ""
+    tls_cipher_suites: Annotated[
+        Words,
+        not_available(
+            "cipher suites for TLS 1.2",
+            reason="the transport's own choice can't be changed",
+        ),
+    ] = ()
+
+    metrics_endpoint_auth: Annotated[
+        bool,
+        not_available(
+            "token and access review on the metrics port; true in a cluster only",
+            reason=f"{_PLAIN_METRICS}, it needs an API server to ask; restrict access otherwise"
+            " and set --metrics-endpoint-auth=false",
+        ),
+    ] = True
+    metrics_client_ca_file: Annotated[
+        str,
+        not_available(
+            "CA of client certificates on the metrics port",
+            reason=_PLAIN_METRICS,
+        ),
+    ] = ""
+    metrics_cert_dir: Annotated[
+        str,
+        not_available(
+            "directory with the certificate of the metrics port",
+            reason=_PLAIN_METRICS,
+        ),
+    ] = ""
+    enable_pprof: Annotated[
+        bool,
+        no_effect(
+            "Go profiles on the metrics port",
+            reason="there are no Go profiles here",
+        ),
+    ] = True
+    tracing: Annotated[
+        bool,
+        no_effect(
+            "OpenTelemetry traces",
+            reason="this version writes no traces",
+        ),
+    ] = True
+    refresh_metrics_interval: Annotated[
+        Seconds,
+        no_effect("pause between scrapes of an endpoint", reason=_NO_SCRAPING),
+    ] = 0.05
+    refresh_prometheus_metrics_interval: Annotated[
+        Seconds,
+        no_effect(
+            "pause between updates of the pool's gauges",
+            reason="gauges of the pool are computed when they are scraped",
+        ),
+    ] = 5.0
+    metrics_staleness_threshold: Annotated[
+        Seconds,
+        no_effect("age from which metrics are not used", reason=_NO_SCRAPING),
+    ] = 2.0
+    zap_encoder: Annotated[
+        str,
+        no_effect("json or console", reason=_GO_LOGGER, harmless=("json",)),
+    ] = ""
+    zap_devel: Annotated[
+        bool,
+        no_effect("development mode", reason=_GO_LOGGER),
+    ] = False
+    zap_stacktrace_level: Annotated[
+        str,
+        no_effect("level that prints a stack", reason=_GO_LOGGER),
+    ] = ""
+    zap_time_encoding: Annotated[str, no_effect("how times are written", reason=_GO_LOGGER)] = ""
+
+    total_queued_requests_metric: Annotated[str, removed("waiting requests")] = (
+        "vllm:num_requests_waiting"
+    )
+    total_running_requests_metric: Annotated[str, removed("running requests")] = (
+        "vllm:num_requests_running"
+    )
+    kv_cache_usage_percentage_metric: Annotated[str, removed("use of the KV cache")] = (
+        "vllm:kv_cache_usage_perc"
+    )
+    lora_info_metric: Annotated[str, removed("LoRA adapters")] = "vllm:lora_requests_info"
+    cache_info_metric: Annotated[str, removed("size of the KV cache")] = "vllm:cache_config_info"
+
+    def contradictions(self, *, pool_file_given: bool) -> Iterator[str]:
+        """Yield what can't hold together, naming both flags."""
+        sources = {
+            "--pool-name": bool(self.pool_name),
+            "--endpoint-selector": bool(self.endpoint_selector),
+            "--pool-file": pool_file_given,
+        }
+        given = [name for name, is_given in sources.items() if is_given]
+        if not given:
+            yield "no pool is given; use --pool-file"
+        if len(given) > 1:
+            yield f"{' and '.join(given)} exclude each other; give one of them"
+        yield from self._port_contradictions()
+        if self.config_file and self.config_text:
+            yield "--config-file and --config-text exclude each other; give one of them"
+
+    def _port_contradictions(self) -> Iterator[str]:
+        if self.endpoint_target_ports and not self.endpoint_selector:
+            yield "--endpoint-target-ports needs --endpoint-selector"
+        if self.endpoint_selector and not self.endpoint_target_ports:
+            yield f"--endpoint-selector needs --endpoint-target-ports, 1 to {MAX_TARGET_PORTS}"
+        if len(self.endpoint_target_ports) > MAX_TARGET_PORTS:
+            yield (
+                f"--endpoint-target-ports has {len(self.endpoint_target_ports)} ports;"
+                f" allowed: 1 to {MAX_TARGET_PORTS}"
+            )
