@@ -1,0 +1,240 @@
+"""Pure functions between wire messages and our own types.
+
+Everything sent is bytes. Body answers are most of what is sent, so they are written by hand
+(checked against protobuf in the tests); the others are built with protobuf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from epp.framework.headers import Headers
+from epp.wire import ext_proc_pb2 as wire
+
+if TYPE_CHECKING:
+    from google.protobuf.struct_pb2 import Struct
+
+MAX_CHUNK_BYTES = 62_000
+"""Longest body of one answer: some gateways take no message over 64 KiB (protocol §2.3)."""
+
+DESTINATION_NAMESPACE = "envoy.lb"
+DESTINATION_HEADER = "x-gateway-destination-endpoint"
+SERVED_HEADER = "x-gateway-destination-endpoint-served"
+SUBSET_NAMESPACE = "envoy.lb.subset_hint"
+SUBSET_KEY = "x-gateway-destination-endpoint-subset"
+_ATTRIBUTES_NAMESPACE = "envoy.filters.http.ext_proc"
+_UPSTREAM_ADDRESS = "upstream.address"
+
+_NEVER_SET = frozenset(
+    (
+        "connection",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    )
+)
+
+HeaderChanges = Mapping[str, bytes | None]
+
+
+def read_headers(header_map: wire.HeaderMap) -> Headers:
+    """Headers of a message: lower-case names, `raw_value` when it is not empty, else `value`."""
+    return Headers(
+        [(header.key.lower(), header.raw_value or header.value) for header in header_map.headers]
+    )
+
+
+def subset_hint(metadata: wire.Metadata) -> tuple[bool, object]:
+    """Whether the message's metadata has the subset namespace, and the subset as Python data.
+
+    A namespace without any key counts as absent, so that an earlier message's hint stays
+    (decision 29). The value None says: no subset.
+    """
+    if SUBSET_NAMESPACE not in metadata.filter_metadata:
+        return False, None
+    namespace = metadata.filter_metadata[SUBSET_NAMESPACE]
+    if not namespace.fields:
+        return False, None
+    return True, _plain(namespace, SUBSET_KEY)
+
+
+def served_endpoint(message: wire.ProcessingRequest) -> str | None:
+    """Who served the response, as far as the gateway says so; None when it does not."""
+    metadata = message.metadata_context.filter_metadata
+    if DESTINATION_NAMESPACE in metadata:
+        served = _plain(metadata[DESTINATION_NAMESPACE], SERVED_HEADER)
+        if isinstance(served, str) and served:
+            return served
+    if _ATTRIBUTES_NAMESPACE in message.attributes:
+        address = _plain(message.attributes[_ATTRIBUTES_NAMESPACE], _UPSTREAM_ADDRESS)
+        if isinstance(address, str) and address:
+            return address
+    return None
+
+
+def _plain(struct: Struct, key: str) -> object:
+    if key not in struct.fields:
+        return None
+    value = struct.fields[key]
+    kind = value.WhichOneof("kind")
+    if kind == "list_value":
+        return [
+            item.string_value if item.WhichOneof("kind") == "string_value" else None
+            for item in value.list_value.values
+        ]
+    return value.string_value if kind == "string_value" else _OTHER_TYPE
+
+
+_OTHER_TYPE = object()
+
+
+def _varint(number: int) -> bytes:
+    if number < 0x80:
+        return _SHORT[number]
+    encoded = bytearray()
+    while number >= 0x80:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+_SHORT = tuple(bytes((number,)) for number in range(0x80))
+_REQUEST_BODY = b"\x1a"  # field 3 of ProcessingResponse, length-delimited
+_RESPONSE_BODY = b"\x22"  # field 4
+_END = b"\x10\x01"  # end_of_stream = true
+
+
+def _streamed(tag: bytes, body: bytes, *, end: bool) -> bytes:
+    tail = _END if end else b""
+    size = len(body)
+    if size:
+        size_varint = _varint(size)
+        inner = 1 + len(size_varint) + size + len(tail)
+        head = b"\x0a" + size_varint
+    else:
+        inner = len(tail)
+        head = b""
+    streamed = _varint(inner)
+    mutation = _varint(1 + len(streamed) + inner)
+    common = _varint(1 + len(mutation) + 1 + len(streamed) + inner)
+    whole = _varint(1 + len(common) + 1 + len(mutation) + 1 + len(streamed) + inner)
+    return b"".join(
+        (
+            tag,
+            whole,
+            b"\x0a",  # BodyResponse.response
+            common,
+            b"\x1a",  # CommonResponse.body_mutation
+            mutation,
+            b"\x1a",  # BodyMutation.streamed_response
+            streamed,
+            head,
+            body,
+            tail,
+        )
+    )
+
+
+def _pieces(tag: bytes, body: bytes, *, end: bool) -> Iterator[bytes]:
+    last = max(len(body) - 1, 0) // MAX_CHUNK_BYTES * MAX_CHUNK_BYTES
+    for start in range(0, last, MAX_CHUNK_BYTES):
+        yield _streamed(tag, body[start : start + MAX_CHUNK_BYTES], end=False)
+    yield _streamed(tag, body[last:], end=end)
+
+
+def request_body_chunks(body: bytes, *, end: bool) -> Iterable[bytes]:
+    """Answers that give a request body back: one at least, none over `MAX_CHUNK_BYTES`."""
+    if len(body) <= MAX_CHUNK_BYTES:
+        return (_streamed(_REQUEST_BODY, body, end=end),)
+    return _pieces(_REQUEST_BODY, body, end=end)
+
+
+def response_body_chunks(body: bytes, *, end: bool) -> Iterable[bytes]:
+    """The same for a response body."""
+    if len(body) <= MAX_CHUNK_BYTES:
+        return (_streamed(_RESPONSE_BODY, body, end=end),)
+    return _pieces(_RESPONSE_BODY, body, end=end)
+
+
+def _constant(field: str) -> bytes:
+    # SetInParent: a oneof member that is merely read stays unset, and Envoy answers 500.
+    answer = wire.ProcessingResponse()
+    getattr(answer, field).SetInParent()
+    return answer.SerializeToString()
+
+
+def _empty_common(field: str) -> bytes:
+    answer = wire.ProcessingResponse()
+    getattr(answer, field).response.SetInParent()
+    return answer.SerializeToString()
+
+
+EMPTY_REQUEST_HEADERS = _empty_common("request_headers")
+EMPTY_RESPONSE_HEADERS = _empty_common("response_headers")
+CONTINUE_REQUEST_BODY = _empty_common("request_body")
+CONTINUE_RESPONSE_BODY = _empty_common("response_body")
+REQUEST_TRAILERS = _constant("request_trailers")
+RESPONSE_TRAILERS = _constant("response_trailers")
+
+
+def fill_mutation(mutation: wire.HeaderMutation, changes: HeaderChanges) -> None:
+    """Write header changes: a value overwrites, None removes. Pseudo and hop-by-hop headers are
+    the gateway's and stay as they are."""
+    for name, value in changes.items():
+        if value is None:
+            mutation.remove_headers.append(name)
+        elif name not in _NEVER_SET and not name.startswith(":"):
+            option = mutation.set_headers.add()
+            option.append_action = wire.HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD
+            option.header.key = name
+            option.header.raw_value = value
+
+
+def request_answer(
+    changes: HeaderChanges, destination: str | None, *, on_headers: bool, body: bytes | None = None
+) -> bytes:
+    """The answer that carries the decision: on `request_headers`, else on `request_body`.
+
+    `body` replaces the request's body (only in an answer on a buffered body).
+    """
+    answer = wire.ProcessingResponse()
+    common = answer.request_headers.response if on_headers else answer.request_body.response
+    common.clear_route_cache = True
+    fill_mutation(common.header_mutation, changes)
+    common.header_mutation.SetInParent()
+    if body is not None:
+        common.body_mutation.body = body
+    if destination is not None:
+        struct = answer.dynamic_metadata.fields[DESTINATION_NAMESPACE].struct_value
+        struct.fields[DESTINATION_HEADER].string_value = destination
+    return answer.SerializeToString()
+
+
+def response_headers_answer(changes: HeaderChanges) -> bytes:
+    """The answer on `response_headers`: only what differs."""
+    if not changes:
+        return EMPTY_RESPONSE_HEADERS
+    answer = wire.ProcessingResponse()
+    fill_mutation(answer.response_headers.response.header_mutation, changes)
+    return answer.SerializeToString()
+
+
+def response_body_replaced(body: bytes, *, content_length: bool) -> bytes:
+    """The answer on a `response_body` whose bytes change, in the modes that want exactly one.
+
+    A buffered body keeps its `content-length`, which must then be exact.
+    """
+    answer = wire.ProcessingResponse()
+    common = answer.response_body.response
+    if body:
+        common.body_mutation.body = body
+    else:
+        common.body_mutation.clear_body = True
+    if content_length:
+        fill_mutation(common.header_mutation, {"content-length": b"%d" % len(body)})
+    return answer.SerializeToString()

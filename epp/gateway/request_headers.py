@@ -1,0 +1,54 @@
+"""What a decision changes in the request's headers: differences only (D3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from epp.gateway.messages import DESTINATION_HEADER, SERVED_HEADER, SUBSET_KEY
+from epp.gateway.replies import DROP_REASON_HEADER
+
+if TYPE_CHECKING:
+    from epp.request_control.active_request import ActiveRequest
+
+REMOVED_HEADERS = frozenset(
+    (
+        "x-llm-d-inference-fairness-id",
+        "x-gateway-inference-fairness-id",
+        "x-llm-d-inference-objective",
+        "x-gateway-inference-objective",
+        "x-llm-d-model-name-rewrite",
+        "x-gateway-model-name-rewrite",
+        "x-llm-d-slo-ttft-ms",
+        "x-slo-ttft-ms",
+        "x-llm-d-slo-tpot-ms",
+        "x-slo-tpot-ms",
+        "x-llm-d-video-fps",
+        "x-llm-d-video-duration-seconds",
+        "x-llm-d-video-resolution",
+        SUBSET_KEY,
+        SERVED_HEADER,
+        DROP_REASON_HEADER,
+        # A client that could name hosts here would make a sidecar call them (pitfall 61).
+        "x-prefiller-host-port",
+        "x-prefiller-url",
+        "x-encoder-hosts-ports",
+        "x-data-parallel-host-port",
+        "x-kv-cache-source-host-port",
+    )
+)
+"""System-owned headers of protocol §3.3 and §3.5: no client's value reaches a model server."""
+
+
+def request_changes(active: ActiveRequest) -> dict[str, bytes | None]:
+    """Header changes to send with the decision; None removes."""
+    headers = active.request.headers
+    changes: dict[str, bytes | None] = {
+        name: None for name in headers.as_mapping() if name in REMOVED_HEADERS
+    }
+    changes.update(headers.changes)
+    destination = active.destination
+    # Without a destination the client's own must go: gateways would follow it.
+    changes[DESTINATION_HEADER] = destination.encode() if destination else None
+    if active.body_changed and active.body is not None:
+        changes["content-length"] = b"%d" % len(active.body)
+    return changes

@@ -1,0 +1,117 @@
+"""The response half of a transaction: every message is answered at once, bytes unchanged unless
+the model's name is due."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from epp.framework.headers import Headers
+from epp.framework.request import TerminationCause
+from epp.gateway import messages
+from epp.request_control.response import BodyPolicy, ResponsePhase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from epp.gateway.context import GatewayContext
+    from epp.request_control.active_request import ActiveRequest
+    from epp.wire import ext_proc_pb2 as wire
+
+
+class ResponseSide:
+    """Answers response messages in the gateway's body mode."""
+
+    __slots__ = ("_context", "_phase", "_policy", "_send", "_trailers_seen", "ended")
+
+    def __init__(
+        self,
+        context: GatewayContext,
+        policy: BodyPolicy,
+        send: Callable[[Iterable[bytes]], None],
+        active: ActiveRequest | None,
+    ) -> None:
+        self._context = context
+        self._policy = policy
+        self._send = send
+        self._phase = ResponsePhase(active, context.response)
+        self._trailers_seen = False
+        self.ended = False
+
+    @property
+    def body_is_seen(self) -> bool:
+        """Whether the end of the response will come by."""
+        return self._policy is not BodyPolicy.UNSEEN
+
+    def headers(self, message: wire.ProcessingRequest) -> None:
+        """Take `response_headers`."""
+        changes = self._phase.begin(
+            messages.read_headers(message.response_headers.headers),
+            served=messages.served_endpoint(message),
+            policy=self._policy,
+        )
+        self._send((messages.response_headers_answer(changes),))
+        if message.response_headers.end_of_stream or not self.body_is_seen:
+            self._end()
+
+    def without_headers(self) -> None:
+        """The gateway does not show response headers; begin with none."""
+        self._phase.begin(Headers(), served=None, policy=self._policy)
+
+    def body(self, data: bytes, *, end: bool) -> None:
+        """Take a `response_body`."""
+        if self._policy is BodyPolicy.HOLD:
+            self._full_duplex(data, end=end)
+        else:
+            self._one_answer(data, end=end)
+
+    def _full_duplex(self, data: bytes, *, end: bool) -> None:
+        if self.ended:
+            self._context.metrics.message_ignored("response-body")
+            return
+        phase = self._phase
+        if not phase.rewrites:
+            self._send(messages.response_body_chunks(data, end=end))
+        else:
+            rewritten = phase.rewrite(data, end=end)
+            if rewritten or end:
+                self._send(messages.response_body_chunks(rewritten, end=end))
+        self.ended = end
+        phase.observe(data, end=end)
+
+    def _one_answer(self, data: bytes, *, end: bool) -> None:
+        phase = self._phase
+        if self.ended or not phase.rewrites:
+            self._send((messages.CONTINUE_RESPONSE_BODY,))
+        else:
+            whole = self._policy is BodyPolicy.WHOLE
+            rewritten = phase.rewrite(data, end=end or whole)
+            if rewritten == data:
+                self._send((messages.CONTINUE_RESPONSE_BODY,))
+            else:
+                self._send((messages.response_body_replaced(rewritten, content_length=whole),))
+        if not self.ended:
+            self.ended = end
+            phase.observe(data, end=end)
+
+    def trailers(self) -> None:
+        """Take `response_trailers`: what is still held goes out first (protocol §2.2, 6b)."""
+        if self._trailers_seen:
+            self._context.metrics.message_ignored("response-trailers")
+            return
+        self._trailers_seen = True
+        if not self.ended and self._policy is BodyPolicy.HOLD and self._phase.rewrites:
+            rest = self._phase.rewrite(b"", end=True)
+            if rest:
+                self._send(messages.response_body_chunks(rest, end=False))
+        self._send((messages.RESPONSE_TRAILERS,))
+        self._end()
+
+    def _end(self) -> None:
+        if not self.ended:
+            self.ended = True
+            self._phase.end(TerminationCause.NATURAL)
+
+    def abort(self, cause: TerminationCause) -> None:
+        """The transaction is over before the response was."""
+        self.ended = True
+        self._phase.end(cause)

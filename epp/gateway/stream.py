@@ -1,0 +1,188 @@
+"""One HTTP transaction as the gateway tells it: a synchronous state machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from google.protobuf.message import DecodeError
+
+from epp.framework.errors import Rejection
+from epp.framework.request import TerminationCause
+from epp.gateway.modes import stream_modes
+from epp.gateway.request_side import RequestSide, RequestState
+from epp.gateway.response_side import ResponseSide
+from epp.request_control.response import BodyPolicy
+from epp.transport.streams import Outlet, StatusCode
+from epp.wire import ext_proc_pb2 as wire
+
+if TYPE_CHECKING:
+    from epp.gateway.context import GatewayContext
+
+
+class Transaction:
+    """Handler of one `Process` stream. Knows no transport: it is called, and sends to an outlet."""
+
+    __slots__ = (
+        "_closed",
+        "_context",
+        "_half_closed",
+        "_observing",
+        "_on_closed",
+        "_outlet",
+        "_policy",
+        "_request",
+        "_response",
+    )
+
+    def __init__(
+        self, outlet: Outlet, context: GatewayContext, on_closed: Callable[[Transaction], None]
+    ) -> None:
+        self._outlet = outlet
+        self._context = context
+        self._on_closed = on_closed
+        self._request: RequestSide | None = None
+        self._response: ResponseSide | None = None
+        self._policy = BodyPolicy.HOLD
+        self._observing = False
+        self._half_closed = False
+        self._closed = False
+
+    def on_message(self, message: bytes) -> None:
+        """Take one `ProcessingRequest`."""
+        if self._closed:
+            return
+        try:
+            parsed = wire.ProcessingRequest.FromString(message)
+        except DecodeError:
+            self._violation("message is not a ProcessingRequest")
+            return
+        kind = parsed.WhichOneof("request")
+        request = self._request or self._open(parsed)
+        if kind == "response_body":
+            piece = parsed.response_body
+            self._response_side(request).body(piece.body, end=piece.end_of_stream)
+        elif kind == "request_body":
+            request.body(parsed)
+        elif kind == "request_headers":
+            self._request_headers(request, parsed)
+        elif kind == "response_headers":
+            self._response_headers(request, parsed)
+        elif kind == "request_trailers":
+            request.trailers(parsed)
+        elif kind == "response_trailers":
+            self._response_side(request).trailers()
+        else:
+            self._violation("message has none of the request and response parts")
+        self._finish_if_half_closed()
+
+    def on_half_close(self) -> None:
+        """The gateway sends no more. An answer that is owed still goes out."""
+        self._half_closed = True
+        request = self._request
+        if self._closed or (request is not None and request.state is RequestState.DECIDING):
+            return
+        if request is not None and request.state is RequestState.READING:
+            self._violation("the stream was half-closed before the request body ended")
+            return
+        gone = self._response is None or not self._response.ended
+        self._end(self._cause_of_half_close() if gone else TerminationCause.NATURAL)
+        self._close(StatusCode.OK)
+
+    def on_disconnect(self) -> None:
+        """The stream was cancelled."""
+        if not self._closed:
+            self._end(TerminationCause.CLIENT_DISCONNECT)
+            self._closed = True
+            self._on_closed(self)
+
+    def idle_since(self) -> float | None:
+        """When the request body last grew; None unless it is being waited for."""
+        request = self._request
+        if request is None or request.state is not RequestState.READING:
+            return None
+        return request.last_activity
+
+    def reject(self, rejection: Rejection) -> None:
+        """End a request that is being read with an HTTP answer."""
+        if self._request is not None:
+            self._request.reject(rejection)
+
+    def abort(self, message: str) -> None:
+        """Give the stream up: an error status, so that a truncated body is seen as one."""
+        if not self._closed:
+            self._end(TerminationCause.ERROR)
+            self._close(StatusCode.UNAVAILABLE, message)
+
+    def _open(self, first: wire.ProcessingRequest) -> RequestSide:
+        modes = stream_modes(first)
+        self._policy = modes.response
+        self._observing = modes.observing
+        self._request = RequestSide(
+            self._context,
+            modes.request,
+            observing=modes.observing,
+            send=self._send,
+            close=self._close_ok,
+            on_decided=self._finish_if_half_closed,
+        )
+        return self._request
+
+    def _request_headers(self, request: RequestSide, message: wire.ProcessingRequest) -> None:
+        if request.state is not RequestState.NEW or self._response is not None:
+            self._violation("a second request_headers message on one stream")
+        else:
+            request.headers(message)
+
+    def _response_headers(self, request: RequestSide, message: wire.ProcessingRequest) -> None:
+        if self._response is not None:
+            self._context.metrics.message_ignored("response-headers")
+            return
+        self._new_response(request).headers(message)
+
+    def _response_side(self, request: RequestSide) -> ResponseSide:
+        if self._response is None:
+            self._new_response(request).without_headers()
+        assert self._response is not None
+        return self._response
+
+    def _new_response(self, request: RequestSide) -> ResponseSide:
+        request.overtaken()
+        self._response = ResponseSide(self._context, self._policy, self._send, request.active)
+        return self._response
+
+    def _send(self, messages: Iterable[bytes]) -> None:
+        if not self._observing:
+            self._outlet.send(messages)
+
+    def _violation(self, message: str) -> None:
+        self._end(TerminationCause.ERROR)
+        self._close(StatusCode.INVALID_ARGUMENT, message)
+
+    def _finish_if_half_closed(self) -> None:
+        if self._half_closed and not self._closed:
+            self._end(TerminationCause.NATURAL)
+            self._close(StatusCode.OK)
+
+    def _cause_of_half_close(self) -> TerminationCause:
+        """A gateway that shows no response bodies leaves after the pick; others leave early."""
+        unseen = self._policy is BodyPolicy.UNSEEN
+        return TerminationCause.NATURAL if unseen else TerminationCause.CLIENT_DISCONNECT
+
+    def _end(self, cause: TerminationCause) -> None:
+        request, response = self._request, self._response
+        if response is not None:
+            response.abort(cause)
+        if request is not None:
+            request.abort()
+            if request.active is not None:
+                request.active.end(cause)
+
+    def _close_ok(self) -> None:
+        self._close(StatusCode.OK)
+
+    def _close(self, code: StatusCode, message: str = "") -> None:
+        if not self._closed:
+            self._closed = True
+            self._outlet.close(code, message)
+            self._on_closed(self)

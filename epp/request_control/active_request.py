@@ -1,0 +1,111 @@
+"""A request that has been decided: its endpoints, what is forwarded, and its one end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Callable
+
+    from epp.framework.endpoint import Endpoint
+    from epp.framework.request import InferenceRequest, InferenceResponse, TerminationCause
+    from epp.framework.request_handling import Parser
+    from epp.observability.request_metrics import RequestMetrics
+
+
+class ActiveRequest:
+    """What the director decided. Ends exactly once, whatever ends it (pitfall 8).
+
+    While it lives, the endpoint that serves it counts it as in flight.
+    """
+
+    __slots__ = (
+        "_on_end",
+        "answered_at",
+        "bodiless",
+        "body",
+        "body_changed",
+        "ended",
+        "ended_at",
+        "endpoints",
+        "first_byte_at",
+        "hooks_running",
+        "metrics",
+        "parser",
+        "processing_seconds",
+        "reason",
+        "received_at",
+        "request",
+        "response",
+        "response_started_at",
+        "serving",
+        "skip_response",
+        "unseen_states",
+    )
+
+    def __init__(
+        self,
+        *,
+        request: InferenceRequest,
+        endpoints: tuple[Endpoint, ...],
+        reason: str,
+        received_at: float,
+        on_end: Callable[[ActiveRequest, TerminationCause], None],
+        parser: Parser | None = None,
+        body: bytes | None = None,
+        body_changed: bool = False,
+        bodiless: bool = False,
+        skip_response: bool = False,
+        reserve: bool = True,
+    ) -> None:
+        self.request = request
+        self.endpoints = endpoints
+        self.reason = reason
+        self.received_at = received_at
+        self.parser = parser
+        self.body = body
+        """Bytes to forward; dropped once they have been answered."""
+        self.body_changed = body_changed
+        self.bodiless = bodiless
+        self.skip_response = skip_response
+        self.response: InferenceResponse | None = None
+        self.unseen_states: deque[InferenceResponse] | None = None
+        """Response states the body hooks have yet to see."""
+        self.hooks_running = False
+        self.answered_at: float | None = None
+        self.metrics: RequestMetrics | None = None
+        self.response_started_at = 0.0
+        self.first_byte_at: float | None = None
+        self.ended_at: float | None = None
+        self.processing_seconds = 0.0
+        """Time spent on handling the response."""
+        self.ended = False
+        self._on_end = on_end
+        self.serving = endpoints[0] if endpoints and reserve else None
+        """The endpoint that counts this request as in flight."""
+        if self.serving is not None:
+            self.serving.load.acquire()
+
+    @property
+    def destination(self) -> str | None:
+        """Value of the destination header; None: the gateway goes on without one."""
+        return ",".join(endpoint.address for endpoint in self.endpoints) or None
+
+    def served_by(self, endpoint: Endpoint) -> None:
+        """Move the count to the endpoint that served after the gateway's retries (pitfall 9)."""
+        if self.ended or self.serving is None or endpoint.id == self.serving.id:
+            return
+        self.serving.load.release()
+        endpoint.load.acquire()
+        self.serving = endpoint
+
+    def end(self, cause: TerminationCause) -> None:
+        """Give back what the request held and tell the listener; later calls do nothing."""
+        if self.ended:
+            return
+        self.ended = True
+        self.body = None
+        if self.serving is not None:
+            self.serving.load.release()
+        self._on_end(self, cause)

@@ -1,0 +1,42 @@
+"""The end of a request that had been decided: hooks, metrics and the log line, once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from epp.framework.headers import Headers
+from epp.framework.request import InferenceResponse, TerminationCause
+
+if TYPE_CHECKING:
+    from epp.request_control.active_request import ActiveRequest
+    from epp.request_control.body_hooks import BodyHooks
+    from epp.request_control.reporting import Reporter
+
+
+class Completion:
+    """Listener for the end of active requests."""
+
+    def __init__(
+        self,
+        body_hooks: BodyHooks,
+        reporter: Reporter,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._body_hooks = body_hooks
+        self._reporter = reporter
+        self._now = now
+
+    def __call__(self, active: ActiveRequest, cause: TerminationCause) -> None:
+        """Tell the hooks and the reporter how `active` ended."""
+        active.ended_at = self._now()
+        response = active.response
+        if response is None:
+            response = active.response = InferenceResponse(
+                headers=Headers(), status=0, streaming=False
+            )
+        response.ended = True
+        response.termination_cause = cause
+        self._body_hooks.notify(active)
+        self._reporter.ended(active, cause)

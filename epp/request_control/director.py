@@ -1,0 +1,338 @@
+"""The order of steps that turns a request into a decision (protocol §8), and nothing else.
+
+    parse → model → request headers hooks → candidates → screeners → data producers
+          → admitters → scheduler → pre-request hooks → body to forward
+
+Nothing waits unless the configuration has something to wait for (an asynchronous data
+producer) or the pool has not been seen yet: then `decide_waiting` is called from a task, else
+`decide`, which returns in the same turn of the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+import uuid
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from epp.datastore.inference_pool import FailureMode
+from epp.framework.errors import DropReason, ErrorCode, Rejection
+from epp.framework.request import DEFAULT_FAIRNESS_ID, InferenceRequest, TerminationCause
+from epp.request_control.active_request import ActiveRequest
+from epp.request_control.candidates import locate_candidates
+from epp.request_control.model_rewrite import first_header, resolve_model, rewritten_body
+from epp.request_control.parsing import decoded, request_path
+from epp.scheduling.least_in_flight import least_in_flight
+
+if TYPE_CHECKING:
+    from epp.datastore.datastore import Datastore
+    from epp.framework.endpoint import Endpoint
+    from epp.framework.headers import Headers
+    from epp.framework.request_handling import Parser
+    from epp.framework.scheduling import Scheduler, SchedulingResult
+    from epp.observability.metrics import Metrics
+    from epp.request_control.hooks import HookRunner
+    from epp.request_control.parsing import ParserSelector
+
+log = logging.getLogger(__name__)
+
+FAIRNESS_HEADERS = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
+REQUEST_ID_HEADER = "x-request-id"
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectorSettings:
+    """Limits of a decision. Times in seconds, sizes in bytes."""
+
+    failure_mode: FailureMode | None = None
+    """Wins over the pool's when given (decision 4)."""
+    decision_timeout: float = 5.0
+    max_request_body_bytes: int = 64 << 20
+    use_subset: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class IncomingRequest:
+    """A request as the gateway room hands it over."""
+
+    headers: Headers
+    received_at: float
+    body: bytes | None = None
+    """None: decided without it."""
+    subset: object = None
+    """Value of the subset hint as Python data, see `candidates`."""
+    bodiless: bool = False
+    body_may_be_cut: bool = False
+    """The gateway may have cut it: what does not parse is routed as raw payload."""
+    reserve: bool = True
+    """Whether the pick counts as in flight; not for a gateway that only observes."""
+    request: InferenceRequest | None = None
+    """What the director made of it, as far as it came; also for a request it rejects."""
+
+
+class _DeadlinePassed(Exception):
+    """The decision took longer than it may."""
+
+
+class Director:
+    """Decides requests. Owns no state of its own beyond its collaborators."""
+
+    def __init__(
+        self,
+        *,
+        datastore: Datastore,
+        parsers: ParserSelector,
+        hooks: HookRunner,
+        scheduler: Scheduler,
+        metrics: Metrics,
+        on_end: Callable[[ActiveRequest, TerminationCause], None],
+        settings: DirectorSettings,
+        rng: random.Random,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._datastore = datastore
+        self._parsers = parsers
+        self._hooks = hooks
+        self._scheduler = scheduler
+        self._metrics = metrics
+        self._on_end = on_end
+        self._settings = settings
+        self._rng = rng
+        self._now = now
+        self._hooks_may_wait = hooks.hooks.may_wait
+
+    @property
+    def failure_mode(self) -> FailureMode:
+        """What a fault of ours means for the request, as of now."""
+        pool = self._datastore.snapshot().pool
+        configured = self._settings.failure_mode or (pool.failure_mode if pool else None)
+        return configured or FailureMode.FAIL_CLOSE
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a decision taken now needs `decide_waiting`."""
+        return self._hooks_may_wait or not self._datastore.snapshot().synced
+
+    def decide(self, incoming: IncomingRequest) -> ActiveRequest:
+        """Decide at once. Raises `Rejection`; only while `may_wait` is false."""
+        request = self._new_request(incoming)
+        try:
+            return _completed(self._pipeline(incoming, request))
+        except Exception as error:  # noqa: BLE001 - the failure mode answers it
+            return self._contain(error, incoming, request)
+
+    async def decide_waiting(self, incoming: IncomingRequest) -> ActiveRequest:
+        """Decide, waiting where the configuration says so. Raises `Rejection`."""
+        request = self._new_request(incoming)
+        try:
+            async with asyncio.timeout(self._settings.decision_timeout):
+                await self._datastore.wait_synced()
+                return await self._pipeline(incoming, request)
+        except Exception as error:  # noqa: BLE001 - the failure mode answers it
+            if not self._datastore.snapshot().synced:
+                return self._never_synced(incoming, request)
+            if isinstance(error, TimeoutError):
+                error = _DeadlinePassed()
+            return self._contain(error, incoming, request)
+
+    def best_effort(self, incoming: IncomingRequest, reason: str) -> ActiveRequest:
+        """Pick without looking at the body: what FailOpen does instead of giving up.
+
+        Raises `Rejection` when there is no endpoint to pick.
+        """
+        return self._best_effort(incoming, self._new_request(incoming), reason)
+
+    def _new_request(self, incoming: IncomingRequest) -> InferenceRequest:
+        headers = incoming.headers
+        request_id = headers.get(REQUEST_ID_HEADER)
+        if not request_id:
+            request_id = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+            headers.set(REQUEST_ID_HEADER, request_id)
+        incoming.request = request = InferenceRequest(
+            id=request_id,
+            path=request_path(headers),
+            headers=headers,
+            parsed=None,
+            size_bytes=len(incoming.body or b""),
+        )
+        return request
+
+    async def _pipeline(
+        self, incoming: IncomingRequest, request: InferenceRequest
+    ) -> ActiveRequest:
+        deadline = self._now() + self._settings.decision_timeout
+        parser, body = self._parse(incoming, request)
+        if incoming.body is not None:
+            resolve_model(request)
+        self._hooks.request_header(request)
+        request.fairness_id = first_header(request.headers, FAIRNESS_HEADERS) or DEFAULT_FAIRNESS_ID
+        candidates = self._candidates(incoming)
+        candidates = self._hooks.screen(request, candidates)
+        await self._hooks.produce(request, candidates)
+        self._hooks.admit(request, candidates)
+        if self._now() > deadline:
+            raise _DeadlinePassed
+        result = self._schedule(request, candidates)
+        new_body = rewritten_body(request, body) if body is not None else None
+        if new_body is not None and "content-encoding" in request.headers:
+            request.headers.remove("content-encoding")
+        active = ActiveRequest(
+            request=request,
+            endpoints=result.endpoints,
+            reason=result.reason,
+            received_at=incoming.received_at,
+            on_end=self._on_end,
+            parser=parser,
+            body=incoming.body if new_body is None else new_body,
+            body_changed=new_body is not None,
+            bodiless=incoming.bodiless,
+            skip_response=request.parsed is not None and request.parsed.skip_response_processing,
+            reserve=incoming.reserve,
+        )
+        return self._before_sending(active, result, deadline)
+
+    def _before_sending(
+        self, active: ActiveRequest, result: SchedulingResult, deadline: float
+    ) -> ActiveRequest:
+        try:
+            self._hooks.pre_request(active.request, result)
+            if self._now() > deadline:
+                raise _DeadlinePassed
+        except BaseException:
+            active.end(TerminationCause.ERROR)
+            raise
+        return active
+
+    def _parse(
+        self, incoming: IncomingRequest, request: InferenceRequest
+    ) -> tuple[Parser | None, bytes | None]:
+        """Parser of the path and the decoded body; sets `request.parsed`."""
+        if incoming.body is None:
+            return None, None
+        parser = self._parsers.select(request.path)
+        body = incoming.body
+        started = self._now()
+        try:
+            if parser.suffixes:
+                encoding = request.headers.get("content-encoding") or ""
+                body = decoded(body, encoding, self._settings.max_request_body_bytes)
+            request.parsed = parser.parse_request(request.path, body)
+        except Rejection:
+            if not incoming.body_may_be_cut:
+                raise
+        finally:
+            self._metrics.plugin_duration(
+                "RequestParsing", parser.type, parser.type, self._now() - started
+            )
+        return parser, body
+
+    def _candidates(self, incoming: IncomingRequest) -> Sequence[Endpoint]:
+        candidates = locate_candidates(
+            self._datastore.snapshot(),
+            incoming.subset if self._settings.use_subset else None,
+        )
+        if not candidates:
+            raise no_endpoints()
+        return candidates
+
+    def _schedule(
+        self, request: InferenceRequest, candidates: Sequence[Endpoint]
+    ) -> SchedulingResult:
+        started = self._now()
+        result: SchedulingResult | None = None
+        try:
+            result = self._scheduler.schedule(request, candidates)
+        finally:
+            self._metrics.scheduled(
+                self._now() - started,
+                request.target_model,
+                result.endpoints[0] if result is not None and result.endpoints else None,
+            )
+        if not result.endpoints:
+            raise Rejection(ErrorCode.INTERNAL, "results must be greater than zero")
+        return result
+
+    def _contain(
+        self, error: Exception, incoming: IncomingRequest, request: InferenceRequest
+    ) -> ActiveRequest:
+        if isinstance(error, Rejection):
+            raise error
+        if isinstance(error, _DeadlinePassed):
+            reason, text = "deadline", "no endpoint was picked in time"
+        else:
+            reason, text = "internal", "internal error while picking an endpoint"
+            log.error("picking failed", exc_info=error, extra={"request_id": request.id})
+        if self.failure_mode is FailureMode.FAIL_CLOSE:
+            self._give_up(text, reason, error)
+        return self._best_effort(incoming, request, reason)
+
+    @staticmethod
+    def _give_up(text: str, reason: str, error: Exception) -> NoReturn:
+        raise Rejection(
+            ErrorCode.SERVICE_UNAVAILABLE, text, details=reason, retry_after=1
+        ) from error
+
+    def _never_synced(self, incoming: IncomingRequest, request: InferenceRequest) -> ActiveRequest:
+        if self.failure_mode is FailureMode.FAIL_CLOSE:
+            raise Rejection(
+                ErrorCode.SERVICE_UNAVAILABLE,
+                "the pool has not been seen yet",
+                drop_reason=DropReason.NO_ENDPOINTS,
+                details="not_synced",
+                retry_after=1,
+            )
+        self._metrics.failed_open("not-synced")
+        return self._original(incoming, request, (), "pool not seen yet, gateway chooses")
+
+    def _best_effort(
+        self, incoming: IncomingRequest, request: InferenceRequest, reason: str
+    ) -> ActiveRequest:
+        endpoint = least_in_flight(self._candidates(incoming), self._rng)
+        self._metrics.failed_open(reason)
+        return self._original(incoming, request, (endpoint,), f"fail open ({reason})")
+
+    def _original(
+        self,
+        incoming: IncomingRequest,
+        request: InferenceRequest,
+        endpoints: tuple[Endpoint, ...],
+        reason: str,
+    ) -> ActiveRequest:
+        """The request as it came, sent to `endpoints`."""
+        return ActiveRequest(
+            request=request,
+            endpoints=endpoints,
+            reason=reason,
+            received_at=incoming.received_at,
+            on_end=self._on_end,
+            body=incoming.body,
+            bodiless=incoming.bodiless,
+            reserve=incoming.reserve,
+        )
+
+
+def no_endpoints() -> Rejection:
+    """No ready endpoint, or none in the subset: 503 in both failure modes (decision 1)."""
+    return Rejection(
+        ErrorCode.SERVICE_UNAVAILABLE,
+        "failed to find endpoint candidates for serving the request",
+        drop_reason=DropReason.NO_ENDPOINTS,
+        retry_after=1,
+    )
+
+
+def _completed(pipeline: Coroutine[Any, Any, Result]) -> Result:
+    """Result of a coroutine that has nothing to wait for."""
+    try:
+        pipeline.send(None)
+    except StopIteration as done:
+        result: Result = done.value
+        return result
+    pipeline.close()
+    raise RuntimeError("a decision waited although nothing is configured to wait")

@@ -1,0 +1,188 @@
+"""The plugins around scheduling, and what a failure of each costs (decision 1, protocol §8)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from epp.framework.errors import DropReason, ErrorCode, Rejection
+
+if TYPE_CHECKING:
+    from epp.framework.endpoint import Endpoint
+    from epp.framework.request import InferenceRequest, InferenceResponse
+    from epp.framework.request_control import (
+        Admitter,
+        DataProducer,
+        Hook,
+        PreRequest,
+        RequestHeader,
+        ResponseBody,
+        ResponseHeader,
+        Screener,
+    )
+    from epp.framework.scheduling import SchedulingResult
+    from epp.observability.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """What is configured at each extension point, in calling order."""
+
+    request_header: tuple[RequestHeader, ...] = ()
+    screener: tuple[Screener, ...] = ()
+    data_producer: tuple[DataProducer, ...] = ()
+    admitter: tuple[Admitter, ...] = ()
+    pre_request: tuple[PreRequest, ...] = ()
+    response_header: tuple[ResponseHeader, ...] = ()
+    response_body: tuple[ResponseBody, ...] = ()
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a decision can take more than one turn of the event loop."""
+        return any(inspect.iscoroutinefunction(hook.produce) for hook in self.data_producer)
+
+
+class HookRunner:
+    """Runs hooks, measures them and contains what they raise."""
+
+    def __init__(
+        self, hooks: Hooks, metrics: Metrics, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.hooks = hooks
+        self._metrics = metrics
+        self._now = now
+
+    def request_header(self, request: InferenceRequest) -> None:
+        """The first failure ends the request: a rejection as it is, anything else as 500."""
+        for hook in self.hooks.request_header:
+            try:
+                with self._measured("RequestHeader", hook):
+                    hook.request_header(request)
+            except Rejection:
+                raise
+            except Exception as error:
+                self._failed("RequestHeader", hook)
+                message = f'RequestHeader "{hook.name}/{hook.type}" failed: {error}'
+                raise Rejection(ErrorCode.INTERNAL, message) from error
+
+    def screen(
+        self, request: InferenceRequest, endpoints: Sequence[Endpoint]
+    ) -> Sequence[Endpoint]:
+        """What every screener lets through; nothing left is a 503."""
+        kept = endpoints
+        for hook in self.hooks.screener:
+            with self._measured("Screener", hook):
+                allowed = set(hook.screen(request, endpoints))
+            kept = [endpoint for endpoint in kept if endpoint in allowed]
+        if not kept:
+            raise Rejection(
+                ErrorCode.SERVICE_UNAVAILABLE,
+                "screeners eliminated all endpoint candidates",
+                drop_reason=DropReason.NO_ENDPOINTS,
+                retry_after=1,
+            )
+        return kept
+
+    async def produce(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> None:
+        """Run the producers one after another; one that fails or is late costs its own data."""
+        for hook in self.hooks.data_producer:
+            try:
+                with self._measured("DataProducer", hook):
+                    pending = hook.produce(request, endpoints)
+                    if pending is not None:
+                        async with asyncio.timeout(hook.timeout_seconds):
+                            await pending
+            except Exception as error:  # noqa: BLE001 - its data is missing, the request goes on
+                self._failed("DataProducer", hook)
+                log.debug("data producer %s failed: %r", hook.name, error)
+
+    def admit(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> None:
+        """The first denial ends the request, with the status it asks for."""
+        for hook in self.hooks.admitter:
+            try:
+                with self._measured("Admission", hook):
+                    hook.admit(request, endpoints)
+            except Rejection as denial:
+                saturated = denial.code is ErrorCode.RESOURCE_EXHAUSTED
+                raise Rejection(
+                    denial.code,
+                    f"request cannot be admitted: {denial.message}",
+                    drop_reason=denial.drop_reason or (DropReason.SATURATED if saturated else None),
+                    retry_after=denial.retry_after or (1 if saturated else None),
+                ) from denial
+            except Exception as error:
+                self._failed("Admission", hook)
+                raise Rejection(
+                    ErrorCode.INTERNAL, f"request cannot be admitted: {error}"
+                ) from error
+
+    def pre_request(self, request: InferenceRequest, result: SchedulingResult) -> None:
+        """All of them run; then one typed error keeps its code, everything else is a 500."""
+        failures: list[tuple[PreRequest, Exception]] = []
+        for hook in self.hooks.pre_request:
+            try:
+                with self._measured("PreRequest", hook):
+                    hook.pre_request(request, result)
+            except Exception as error:  # noqa: BLE001 - reported together below
+                self._failed("PreRequest", hook)
+                failures.append((hook, error))
+        if not failures:
+            return
+        text = "; ".join(
+            f'PreRequest "{hook.name}/{hook.type}" failed: {error}' for hook, error in failures
+        )
+        only = failures[0][1] if len(failures) == 1 else None
+        if isinstance(only, Rejection):
+            raise Rejection(
+                only.code, text, drop_reason=only.drop_reason, retry_after=only.retry_after
+            ) from only
+        raise Rejection(ErrorCode.INTERNAL, text) from failures[0][1]
+
+    def response_header(
+        self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint | None
+    ) -> None:
+        """A failure is counted and costs that hook's changes."""
+        for hook in self.hooks.response_header:
+            before = dict(response.headers.changes)
+            try:
+                with self._measured("ResponseReceived", hook):
+                    hook.response_header(request, response, endpoint)
+            except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+                self._failed("ResponseReceived", hook)
+                response.headers.changes = before
+                self._metrics.response_phase_error()
+                log.debug("response header hook %s failed: %r", hook.name, error)
+
+    async def response_body(
+        self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
+    ) -> None:
+        """Show every hook the state of a response; failures are counted."""
+        for hook in self.hooks.response_body:
+            try:
+                with self._measured("ResponseStreaming", hook):
+                    pending = hook.response_body(request, response, endpoint)
+                    if pending is not None:
+                        await pending
+            except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+                self._failed("ResponseStreaming", hook)
+                self._metrics.response_phase_error()
+                log.debug("response body hook %s failed: %r", hook.name, error)
+
+    @contextmanager
+    def _measured(self, point: str, hook: Hook) -> Iterator[None]:
+        started = self._now()
+        try:
+            yield
+        finally:
+            self._metrics.plugin_duration(point, hook.type, hook.name, self._now() - started)
+
+    def _failed(self, point: str, hook: Hook) -> None:
+        self._metrics.plugin_error(point, hook.type, hook.name)

@@ -1,0 +1,153 @@
+"""What is told of each request: its metrics, and one line of the request log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from epp.framework.request import TerminationCause
+from epp.observability.request_log import RequestLog, RequestRecord
+from epp.request_control.parsing import request_path
+
+if TYPE_CHECKING:
+    from epp.framework.errors import Rejection
+    from epp.framework.headers import Headers
+    from epp.framework.request import InferenceRequest, InferenceResponse
+    from epp.observability.metrics import Metrics
+    from epp.request_control.active_request import ActiveRequest
+
+FIRST_ERROR_STATUS = 400
+MODEL_SERVER_ERROR = "ModelServerError"
+UNKNOWN_ERROR = "Unknown"
+
+
+class Reporter:
+    """Writes metrics and the request log at the few moments a request has."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        request_log: RequestLog | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._metrics = metrics
+        self._request_log = request_log
+        self._now = now
+
+    def answered(self, active: ActiveRequest) -> None:
+        """The decision goes to the gateway now."""
+        metrics = self._metrics
+        active.answered_at = now = self._now()
+        metrics.request_processing_seconds.observe(now - active.received_at)
+        metrics.requests_in_flight.inc()
+        if active.bodiless:
+            return
+        request = active.request
+        active.metrics = metrics.request(
+            request.incoming_model, request.target_model, request.fairness_id, request.priority
+        )
+        active.metrics.admitted(len(active.body) if active.body is not None else 0)
+        active.metrics.running_started()
+
+    def ended(self, active: ActiveRequest, cause: TerminationCause) -> None:
+        """The request is over."""
+        self._metrics.terminated(cause)
+        if active.answered_at is None or active.response is None:
+            return
+        self._metrics.requests_in_flight.dec()
+        if active.metrics is not None:
+            active.metrics.running_ended()
+            self._measure(active, active.response, cause)
+        if self._request_log is not None:
+            self._request_log.write(_record(active, active.response, cause, self._now()))
+
+    def _measure(
+        self, active: ActiveRequest, response: InferenceResponse, cause: TerminationCause
+    ) -> None:
+        metrics, now = active.metrics, active.ended_at or self._now()
+        if metrics is None:
+            return
+        if cause is TerminationCause.ERROR:
+            metrics.error(UNKNOWN_ERROR)
+        if cause is not TerminationCause.NATURAL or not response.started:
+            return
+        if response.status >= FIRST_ERROR_STATUS:
+            metrics.error(MODEL_SERVER_ERROR)
+        self._metrics.response_processing_seconds.observe(
+            active.processing_seconds if response.streaming else now - active.response_started_at
+        )
+        first = active.first_byte_at
+        metrics.completed(
+            seconds=now - active.received_at,
+            response_bytes=response.body_bytes,
+            streaming=response.streaming,
+            ttft_seconds=None if first is None else first - active.received_at,
+            usage=response.usage,
+        )
+
+    def rejected(
+        self,
+        headers: Headers,
+        request: InferenceRequest | None,
+        rejection: Rejection,
+        received_at: float,
+    ) -> None:
+        """The client gets an error from us; `request` is None before anything was read of it."""
+        metrics, now = self._metrics, self._now()
+        metrics.request_processing_seconds.observe(now - received_at)
+        metrics.rejected(rejection.http_status, rejection.drop_reason or rejection.details)
+        model = request.incoming_model if request else ""
+        target = request.target_model if request else ""
+        fairness_id = request.fairness_id if request else ""
+        priority = request.priority if request else 0
+        metrics.request(model, target, fairness_id, priority).error(rejection.code)
+        if self._request_log is not None:
+            self._request_log.write(
+                RequestRecord(
+                    method=headers.get(":method") or "",
+                    path=request_path(headers),
+                    model=model,
+                    target_model=target,
+                    reason=rejection.message,
+                    status=rejection.http_status,
+                    details=f"epp_{rejection.details}",
+                    seconds=now - received_at,
+                    request_id=headers.get("x-request-id") or "",
+                )
+            )
+
+    def overtaken(self, headers: Headers, received_at: float) -> None:
+        """A response came although the request had not been answered."""
+        if self._request_log is not None:
+            self._request_log.write(
+                RequestRecord(
+                    method=headers.get(":method") or "",
+                    path=request_path(headers),
+                    reason="answered before a pick, by the gateway or an upstream",
+                    seconds=self._now() - received_at,
+                    request_id=headers.get("x-request-id") or "",
+                )
+            )
+
+
+def _record(
+    active: ActiveRequest, response: InferenceResponse, cause: TerminationCause, now: float
+) -> RequestRecord:
+    request, first = active.request, active.first_byte_at
+    return RequestRecord(
+        method=request.headers.get(":method") or "",
+        path=request.path,
+        model=request.incoming_model,
+        target_model=request.target_model,
+        endpoint=active.destination or "",
+        served=active.serving.address if active.serving is not None else "",
+        reason=active.reason,
+        status=response.status or None,
+        seconds=now - active.received_at,
+        ttft_seconds=None if first is None else first - active.received_at,
+        usage=response.usage,
+        streaming=response.streaming,
+        request_id=request.id,
+        cause=cause,
+    )

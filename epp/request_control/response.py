@@ -1,0 +1,211 @@
+"""The response of one request as it streams by: usage, times, and the model's own name back.
+
+The bytes are the client's: nothing here may hold them up, lose or change them, but for the model
+name of a rewritten request (protocol §7.3).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from epp.framework.request import InferenceResponse, TerminationCause
+from epp.support.model_names import ChunkModelRewriter, JsonModelRewriter, SseModelRewriter
+
+if TYPE_CHECKING:
+    from epp.datastore.datastore import Datastore
+    from epp.framework.headers import Headers
+    from epp.framework.request_handling import ResponseReader
+    from epp.observability.metrics import Metrics
+    from epp.request_control.active_request import ActiveRequest
+    from epp.request_control.body_hooks import BodyHooks
+    from epp.request_control.hooks import HookRunner
+    from epp.support.model_names import ModelRewriter
+
+log = logging.getLogger(__name__)
+
+SERVED_ENDPOINT_HEADER = "x-gateway-destination-endpoint-served"
+DEBUG_HEADER = "x-went-into-resp-headers"
+
+
+class BodyPolicy(Enum):
+    """How the gateway's body mode lets a response body be changed."""
+
+    HOLD = auto()
+    """Pieces may be answered later and cut anew (full duplex)."""
+    AT_ONCE = auto()
+    """Every piece is answered at once."""
+    WHOLE = auto()
+    """The body comes in one piece and keeps its content-length."""
+    UNSEEN = auto()
+    """The body does not come by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseSettings:
+    """What is added to response headers."""
+
+    served_endpoint_header: bool = False
+    debug_header: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseContext:
+    """What the response phases of all requests share."""
+
+    datastore: Datastore
+    hooks: HookRunner
+    body_hooks: BodyHooks
+    metrics: Metrics
+    settings: ResponseSettings
+    now: Callable[[], float] = time.monotonic
+
+
+class ResponsePhase:
+    """Follows one response. Without an active request it only passes bytes on."""
+
+    __slots__ = ("_active", "_context", "_last_chunk_at", "_reader", "_response", "_rewriter")
+
+    def __init__(self, active: ActiveRequest | None, context: ResponseContext) -> None:
+        self._active = active if active is not None and not active.ended else None
+        self._context = context
+        self._reader: ResponseReader | None = None
+        self._rewriter: ModelRewriter | None = None
+        self._response: InferenceResponse | None = None
+        self._last_chunk_at = 0.0
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether body bytes may change."""
+        return self._rewriter is not None
+
+    def begin(
+        self, headers: Headers, *, served: str | None, policy: BodyPolicy
+    ) -> dict[str, bytes | None]:
+        """Take the response headers; gives the changes to answer with."""
+        active = self._active
+        if active is None:
+            return self._own_headers(None)
+        self._credit(active, served)
+        active.response_started_at = self._context.now()
+        media_type = (headers.get("content-type") or "").lower()
+        streaming = _is_streaming(media_type, active)
+        response = InferenceResponse(
+            headers=headers, status=_status(headers), streaming=streaming, started=True
+        )
+        active.response = self._response = response
+        self._context.hooks.response_header(active.request, response, active.serving)
+        self._context.body_hooks.notify(active)
+        if policy is not BodyPolicy.UNSEEN and _is_readable(headers):
+            if active.parser is not None:
+                self._reader = active.parser.response_reader(streaming=streaming)
+            self._rewriter = _rewriter(active, media_type, policy)
+        changes = dict(headers.changes)
+        if self._rewriter is not None and policy is not BodyPolicy.WHOLE:
+            changes["content-length"] = None
+        changes.update(self._own_headers(active))
+        return changes
+
+    def rewrite(self, chunk: bytes, *, end: bool) -> bytes:
+        """The bytes to give back for `chunk`; only to be called when `rewrites`."""
+        rewriter = self._rewriter
+        if rewriter is None:
+            return chunk
+        try:
+            return rewriter.feed(chunk, end)
+        except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+            self._fault("rewriting the model", error)
+            self._rewriter = None
+            return rewriter.held + chunk
+
+    def observe(self, chunk: bytes, *, end: bool) -> None:
+        """Count a piece that has been answered; the last one ends the request."""
+        active, response = self._active, self._response
+        if active is None or response is None:
+            return
+        now = self._context.now()
+        if chunk:
+            response.body_bytes += len(chunk)
+            if active.first_byte_at is None:
+                active.first_byte_at = now
+            elif response.streaming and active.metrics is not None:
+                active.metrics.inter_token_latency(now - self._last_chunk_at)
+            self._last_chunk_at = now
+        if self._reader is not None:
+            try:
+                self._reader.feed(chunk)
+            except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+                self._fault("reading usage", error)
+                self._reader = None
+        if end:
+            self.end(TerminationCause.NATURAL)
+        else:
+            self._context.body_hooks.notify(active)
+        active.processing_seconds += self._context.now() - now
+
+    def end(self, cause: TerminationCause) -> None:
+        """Close the books; later calls do nothing."""
+        active, response = self._active, self._response
+        self._active = None
+        if active is None:
+            return
+        if self._reader is not None and response is not None:
+            response.usage = self._reader.finish()
+            response.streamed_events = self._reader.streamed_events
+        active.end(cause)
+
+    def _credit(self, active: ActiveRequest, served: str | None) -> None:
+        if served is None or active.serving is None or served == active.serving.address:
+            return
+        endpoint = self._context.datastore.snapshot().by_address.get(served)
+        if endpoint is not None:
+            active.served_by(endpoint)
+
+    def _own_headers(self, active: ActiveRequest | None) -> dict[str, bytes | None]:
+        settings = self._context.settings
+        own: dict[str, bytes | None] = {}
+        if settings.served_endpoint_header and active is not None and active.serving is not None:
+            own[SERVED_ENDPOINT_HEADER] = active.serving.address.encode()
+        if settings.debug_header:
+            own[DEBUG_HEADER] = b"true"
+        return own
+
+    def _fault(self, what: str, error: Exception) -> None:
+        self._context.metrics.response_phase_error()
+        log.warning("%s of a response failed: %r", what, type(error).__name__)
+
+
+def _status(headers: Headers) -> int:
+    status = headers.get(":status") or ""
+    return int(status) if status.isascii() and status.isdigit() and len(status) == 3 else 0
+
+
+def _is_streaming(media_type: str, active: ActiveRequest) -> bool:
+    """By the response's own type; the request's word counts only without one (D16)."""
+    if "text/event-stream" in media_type:
+        return True
+    if media_type and not media_type.startswith("application/grpc"):
+        return False
+    parsed = active.request.parsed
+    return parsed is not None and parsed.stream
+
+
+def _is_readable(headers: Headers) -> bool:
+    return (headers.get("content-encoding") or "identity").strip().lower() == "identity"
+
+
+def _rewriter(active: ActiveRequest, media_type: str, policy: BodyPolicy) -> ModelRewriter | None:
+    target, incoming = active.request.target_model, active.request.incoming_model
+    if not active.body_changed or not target or not incoming or target == incoming:
+        return None
+    if policy is BodyPolicy.AT_ONCE:
+        return ChunkModelRewriter(target, incoming)
+    if "text/event-stream" in media_type:
+        return SseModelRewriter(target, incoming)
+    if "json" in media_type:
+        return JsonModelRewriter(target, incoming)
+    return None
