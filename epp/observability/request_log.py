@@ -1,0 +1,154 @@
+"""One line per finished request: what was asked, where it went and why, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal, TextIO
+
+import msgspec
+
+from epp.observability.safe_text import printable
+
+if TYPE_CHECKING:
+    from epp.framework.request import TerminationCause, Usage
+
+RequestLogFormat = Literal["console", "json"]
+
+MAX_TEXT = 128
+_PATH_WIDTH = 20
+_MODEL_WIDTH = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRecord:
+    """What is told of a request when it is over."""
+
+    method: str
+    path: str
+    model: str = ""
+    target_model: str = ""
+    """The model after rewriting; the same as `model` unless it was rewritten."""
+    endpoint: str | None = None
+    """The endpoint that was picked; None: the request was rejected or passed on without one."""
+    served: str | None = None
+    """The endpoint the gateway says it used."""
+    reason: str = ""
+    """Why this endpoint; for a rejection, the message."""
+    status: int | None = None
+    """HTTP status; None: there was no response."""
+    details: str = ""
+    """Of a rejection: its drop reason or error code."""
+    seconds: float = 0.0
+    ttft_seconds: float | None = None
+    usage: Usage | None = None
+    streaming: bool = False
+    request_id: str = ""
+    cause: TerminationCause | None = None
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class RequestLog:
+    """Writes records to a stream. A stream that fails costs lines, never a request."""
+
+    def __init__(
+        self,
+        stream: TextIO,
+        log_format: RequestLogFormat = "json",
+        now: Callable[[], datetime] = _utc_now,
+    ) -> None:
+        self._stream = stream
+        self._encoding = stream.encoding or "utf-8"
+        self._line = console_line if log_format == "console" else json_line
+        self._now = now
+
+    def write(self, record: RequestRecord) -> None:
+        """Write the line of one request."""
+        line = self._line(record, self._now()) + "\n"
+        # A terminal that can't show a character gets its number instead of nothing.
+        line = line.encode(self._encoding, "backslashreplace").decode(self._encoding)
+        try:
+            self._stream.write(line)
+            self._stream.flush()
+        except (OSError, ValueError):
+            # A broken pipe, or a stream that was closed: there is nobody left to tell.
+            return
+
+
+def console_line(record: RequestRecord, at: datetime) -> str:
+    """A line for people, aligned as long as its parts are short."""
+    status = "---" if record.status is None else str(record.status)
+    parts = [
+        f"{at:%H:%M:%S}",
+        status,
+        f"{_word(record.method):<4}",
+        f"{_word(record.path):<{_PATH_WIDTH}}",
+        f"{_models(record):<{_MODEL_WIDTH}}",
+        f"{_seconds(record.seconds):>7}",
+        _outcome(record),
+    ]
+    if record.ttft_seconds is not None and record.streaming:
+        parts.append(f"ttft {_seconds(record.ttft_seconds)}")
+    if record.usage is not None:
+        parts.append(_tokens(record.usage))
+    if record.cause is not None and record.cause != "natural":
+        parts.append(f"[{record.cause}]")
+    return "  ".join(parts).rstrip()
+
+
+def json_line(record: RequestRecord, at: datetime) -> str:
+    """A line for machines: members without a value are left out."""
+    members: dict[str, object] = {"ts": at.isoformat(), "level": "info", "msg": "request"}
+    for name in RequestRecord.__slots__:
+        value = getattr(record, name)
+        if isinstance(value, str):
+            value = printable(value, MAX_TEXT)
+        elif isinstance(value, float):
+            value = round(value, 6)
+        if value is not None and value != "":
+            members[name] = value
+    return msgspec.json.encode(members).decode()
+
+
+def _outcome(record: RequestRecord) -> str:
+    if record.endpoint is None:
+        text = "rejected" if record.details else "no endpoint"
+        details = f" {_word(record.details)}" if record.details else ""
+        return f"-> {text}{details}{_because(record.reason)}"
+    served = ""
+    if record.served is not None and record.served != record.endpoint:
+        served = f", served by {_word(record.served)}"
+    return f"-> {_word(record.endpoint)}{served}{_because(record.reason)}"
+
+
+def _because(reason: str) -> str:
+    return f" ({printable(reason, MAX_TEXT)})" if reason else ""
+
+
+def _models(record: RequestRecord) -> str:
+    if not record.model and not record.target_model:
+        return "-"
+    if record.target_model in ("", record.model):
+        return _word(record.model)
+    return f"{_word(record.model)}=>{_word(record.target_model)}"
+
+
+def _tokens(usage: Usage) -> str:
+    cached = f" ({usage.cached_tokens} cached)" if usage.cached_tokens else ""
+    return f"tokens {usage.prompt_tokens or 0}{cached}+{usage.completion_tokens or 0}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds * 1000:.0f}ms" if seconds < 1 else f"{seconds:.2f}s"
+
+
+def _word(text: str) -> str:
+    """A value that can't be taken for more than one part of the line."""
+    text = printable(text, MAX_TEXT)
+    if text and not any(mark in text for mark in ' "()'):
+        return text
+    return '"' + text.replace('"', '\\"') + '"'
