@@ -1,0 +1,117 @@
+"""The file that describes a pool where there is no Kubernetes (decision 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from epp.datastore.inference_pool import (
+    KIND,
+    InferencePool,
+    parse_inference_pool,
+    unknown_pool_fields,
+)
+from epp.datastore.manifest_errors import indented, value_text
+from epp.datastore.pods import Pod
+from epp.discovery.endpoint_entries import read_entries
+from epp.discovery.yaml_documents import load_documents
+from epp.framework.errors import ConfigError
+
+MAX_BYTES = 1 << 20
+DEFAULT_POOL_NAME = "epp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolFile:
+    """What a usable file says."""
+
+    pool: InferencePool
+    pods: tuple[Pod, ...]
+    """All of them belong to the pool, whatever their labels: who lists an endpoint selects it."""
+    skipped: tuple[str, ...] = ()
+    """A line for each entry that is wrong; the others count."""
+    warnings: tuple[str, ...] = ()
+    ignored_kinds: tuple[str, ...] = ()
+    """Kinds of manifests that mean nothing here."""
+
+
+@dataclass(slots=True)
+class _Documents:
+    pools: list[Any] = field(default_factory=list)
+    entry_lists: list[Any] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def read_content(path: Path) -> bytes:
+    """The bytes of the file; raises `ConfigError` when there are none to be had."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"pool file {path} can't be read: {error.strerror}") from error
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"pool file {path} is larger than {MAX_BYTES} bytes")
+    return content
+
+
+def parse_pool_file(content: bytes, *, default_namespace: str = "default") -> PoolFile:
+    """Read a file; raises `ConfigError` when it is wrong as a whole."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"not UTF-8: byte {error.start}") from error
+    documents = _sorted_out(load_documents(text))
+    if not documents.pools and not documents.entry_lists:
+        raise ConfigError(f"holds neither an {KIND} manifest nor an `endpoints:` list")
+    entries = read_entries([entry for entries in documents.entry_lists for entry in entries])
+    if documents.pools:
+        pool = parse_inference_pool(documents.pools[0], default_namespace=default_namespace)
+        documents.warnings += unknown_pool_fields(documents.pools[0])
+    else:
+        _require_ports(entries.pods)
+        pool = InferencePool(name=DEFAULT_POOL_NAME, namespace=default_namespace)
+    return PoolFile(
+        pool=pool,
+        pods=tuple(entries.pods),
+        skipped=tuple(entries.skipped),
+        warnings=(*documents.warnings, *entries.warnings),
+        ignored_kinds=tuple(dict.fromkeys(documents.kinds)),
+    )
+
+
+def _sorted_out(documents: Sequence[Any]) -> _Documents:
+    result = _Documents()
+    for number, document in enumerate(documents, start=1):
+        if not isinstance(document, dict):
+            raise ConfigError(f"document {number}: {value_text(document)} is not a mapping")
+        kind = document.get("kind")
+        if kind == KIND:
+            result.pools.append(document)
+        elif kind is not None:
+            result.kinds.append(str(kind))
+        elif isinstance(document.get("endpoints"), list):
+            result.entry_lists.append(document["endpoints"])
+            result.warnings += [
+                f"document {number}: unknown field {name}"
+                for name in document.keys() - {"endpoints"}
+            ]
+        elif "endpoints" in document:
+            value = value_text(document["endpoints"])
+            raise ConfigError(f"document {number}: endpoints: {value} is not allowed; a list")
+        else:
+            raise ConfigError(f"document {number}: has neither `kind` nor `endpoints`")
+    if len(result.pools) > 1:
+        raise ConfigError(f"holds {len(result.pools)} {KIND} manifests; one is allowed")
+    return result
+
+
+def _require_ports(pods: Sequence[Pod]) -> None:
+    portless = [f"{pod.namespace}/{pod.name}" for pod in pods if pod.fixed_port is None]
+    if portless:
+        raise ConfigError(
+            f"endpoints without `port` need an {KIND} manifest with spec.targetPorts in the same"
+            f" file:\n{indented(portless)}"
+        )
