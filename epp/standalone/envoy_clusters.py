@@ -6,12 +6,13 @@ import ipaddress
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from epp.datastore.inference_pool import AppProtocol
+
 PICKED = "picked_endpoint"
 FALLBACK = "pool_fallback"
 EPP = "epp"
 DESTINATION_HEADER = "x-gateway-destination-endpoint"
 EXT_PROC_SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
-H2C = "kubernetes.io/h2c"
 
 _HTTP_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 _TLS_CONTEXT = "envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext"
@@ -32,7 +33,7 @@ def socket_address(address: Address) -> dict[str, Any]:
     return {"socket_address": {"address": address.host, "port_value": address.port}}
 
 
-def picked_cluster(app_protocol: str) -> dict[str, Any]:
+def picked_cluster(app_protocol: AppProtocol) -> dict[str, Any]:
     """Connects to the address in the destination header, and to nothing else."""
     return {
         "name": PICKED,
@@ -48,7 +49,7 @@ def picked_cluster(app_protocol: str) -> dict[str, Any]:
     }
 
 
-def fallback_cluster(endpoints: Sequence[Address], app_protocol: str) -> dict[str, Any]:
+def fallback_cluster(endpoints: Sequence[Address], app_protocol: AppProtocol) -> dict[str, Any]:
     """Every endpoint of the pool, for requests nobody picked for."""
     return {
         "name": FALLBACK,
@@ -116,8 +117,8 @@ def _discovery(cluster: str, addresses: Sequence[Address]) -> dict[str, Any]:
     }
 
 
-def _model_server_protocol(app_protocol: str) -> dict[str, Any]:
-    if app_protocol == H2C:
+def _model_server_protocol(app_protocol: AppProtocol) -> dict[str, Any]:
+    if app_protocol is AppProtocol.H2C:
         options: dict[str, Any] = {
             "explicit_http_config": {"http2_protocol_options": {}},
         }

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from epp.datastore.inference_pool import AppProtocol
 from epp.standalone.envoy_clusters import (
     DESTINATION_HEADER,
     EPP,
@@ -38,8 +39,7 @@ class EnvoySettings:
     fail_open: bool
     endpoints: tuple[Address, ...] = ()
     """Where requests go when FailOpen opens; names are resolved by DNS."""
-    app_protocol: str = "http"
-    """The pool's: `http` or `kubernetes.io/h2c`."""
+    app_protocol: AppProtocol = AppProtocol.HTTP
     admin: Address | None = None
     access_log: str | None = None
     """A file of JSON lines."""

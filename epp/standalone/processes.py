@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Self
 
 from epp.framework.errors import PickerError
 
@@ -118,3 +121,47 @@ class ChildProcess:
             self.ready.set()
         if self._show is not None:
             self._show(f"[{self.name}] {line}")
+
+
+class Household:
+    """Child processes and what else ends with them, last started first; one death ends it all.
+
+    An async context: its body is cancelled when a child dies, and `ChildDied` leaves it.
+    """
+
+    def __init__(self, grace_seconds: float) -> None:
+        self._grace_seconds = grace_seconds
+        self._children: list[ChildProcess] = []
+        self._watches = asyncio.TaskGroup()
+        self._endings = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self._watches.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await self._endings.aclose()
+        finally:
+            await self._watches.__aexit__(kind, error, trace)
+
+    async def start(self, child: ChildProcess) -> None:
+        """Start a child and own it from then on."""
+        await child.start()
+        self._children.append(child)
+        self._endings.push_async_callback(child.stop, self._grace_seconds)
+        self._watches.create_task(child.watch(), name=child.name)
+
+    def at_end(self, call: Callable[[], Awaitable[None]]) -> None:
+        """Call when everything started later has ended."""
+        self._endings.push_async_callback(call)
+
+    def kill(self) -> None:
+        """End all children at once."""
+        for child in self._children:
+            child.kill()

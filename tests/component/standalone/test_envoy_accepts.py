@@ -7,15 +7,18 @@ import subprocess
 
 import pytest
 
+from epp.datastore.inference_pool import AppProtocol
 from epp.standalone.envoy_binary import envoy_binary
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
 
 
-@pytest.mark.parametrize("app_protocol", ["http", "kubernetes.io/h2c"])
+@pytest.mark.parametrize("app_protocol", AppProtocol)
 @pytest.mark.parametrize("epp_tls", [False, True], ids=["plaintext", "tls"])
 @pytest.mark.parametrize("fail_open", [False, True], ids=["fail close", "fail open"])
-def test_envoy_accepts_the_bootstrap(fail_open: bool, epp_tls: bool, app_protocol: str) -> None:
+def test_envoy_accepts_the_bootstrap(
+    fail_open: bool, epp_tls: bool, app_protocol: AppProtocol
+) -> None:
     settings = EnvoySettings(
         listener=Address("127.0.0.1", 8080),
         admin=Address("127.0.0.1", 19000),

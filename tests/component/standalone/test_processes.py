@@ -5,11 +5,12 @@ import os
 import signal
 import sys
 import textwrap
+from collections.abc import Callable
 
 import pytest
 
 from epp.framework.errors import PickerError
-from epp.standalone.processes import ChildDied, ChildProcess
+from epp.standalone.processes import ChildDied, ChildProcess, Household
 
 
 def python(code: str) -> list[str]:
@@ -138,3 +139,73 @@ async def readable(descriptor: int) -> None:
         await done.wait()
     finally:
         loop.remove_reader(descriptor)
+
+
+async def test_one_death_ends_the_household() -> None:
+    ended: list[str] = []
+
+    async def end() -> None:
+        ended.append("guest")
+
+    async def live() -> None:
+        async with Household(grace_seconds=30) as household:
+            household.at_end(end)
+            await household.start(sleeper("survivor"))
+            await household.start(ChildProcess("victim", python("raise SystemExit(7)")))
+            await asyncio.Event().wait()
+
+    with pytest.raises(ExceptionGroup) as raised:
+        await live()
+
+    (death,) = raised.value.exceptions
+    assert isinstance(death, ChildDied)
+    assert "victim ended with exit code 7" in str(death)
+    assert ended == ["guest"]
+
+
+async def test_a_household_ends_in_reverse_order() -> None:
+    lines: list[str] = []
+    alive: list[bool] = []
+
+    async def end() -> None:
+        alive.extend(is_alive(int(line.split()[-1])) for line in lines)
+
+    async with Household(grace_seconds=30) as household:
+        first, last = sleeper("first", lines.append), sleeper("last", lines.append)
+        await household.start(first)
+        await first.ready.wait()
+        household.at_end(end)
+        await household.start(last)
+        await last.ready.wait()
+
+    assert alive == [True, False]
+
+
+async def test_an_error_in_the_body_stops_the_children() -> None:
+    lines: list[str] = []
+
+    async def live() -> None:
+        async with Household(grace_seconds=30) as household:
+            child = sleeper("worker", lines.append)
+            await household.start(child)
+            await child.ready.wait()
+            raise PickerError("no more")
+
+    with pytest.raises(ExceptionGroup) as raised:
+        await live()
+
+    assert [str(error) for error in raised.value.exceptions] == ["no more"]
+    assert not is_alive(int(lines[0].split()[-1]))
+
+
+def sleeper(name: str, show: Callable[[str], None] | None = None) -> ChildProcess:
+    code = "import os, time; print('up', os.getpid()); time.sleep(60)"
+    return ChildProcess(name, python(code), ready_text="up", show=show)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

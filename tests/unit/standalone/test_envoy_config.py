@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from epp.datastore.inference_pool import AppProtocol
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
 
@@ -98,13 +99,13 @@ def test_a_client_can_not_name_its_destination(fail_open: bool) -> None:
 @pytest.mark.parametrize(
     ("app_protocol", "expected"),
     [
-        ("http", {"http_protocol_options": {"enable_trailers": True}}),
-        ("kubernetes.io/h2c", {"http2_protocol_options": {}}),
+        (AppProtocol.HTTP, {"http_protocol_options": {"enable_trailers": True}}),
+        (AppProtocol.H2C, {"http2_protocol_options": {}}),
     ],
     ids=["http", "h2c"],
 )
 def test_model_servers_are_spoken_to_in_the_pools_protocol(
-    app_protocol: str, expected: dict[str, Any]
+    app_protocol: AppProtocol, expected: dict[str, Any]
 ) -> None:
     bootstrap = envoy_bootstrap(settings(fail_open=True, app_protocol=app_protocol))
 

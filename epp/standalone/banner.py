@@ -1,0 +1,78 @@
+"""What a standalone run tells its user once it is ready."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from epp.standalone.addresses import Addresses
+from epp.standalone.envoy_clusters import Address
+from epp.standalone.ports import MovedPort
+
+SHOWN_SERVERS = 8
+WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """What runs where."""
+
+    addresses: Addresses
+    servers: Sequence[tuple[str, str]]
+    """Names and addresses of the model servers."""
+    pool_name: str
+    fail_open: bool
+    model: str | None
+    """A model that is served; None when no server told one."""
+    moved: Sequence[MovedPort] = ()
+    note: str | None = None
+
+
+def banner(running: Running) -> str:
+    """Some lines for a person at a terminal, the last of them a command to paste."""
+    where = running.addresses
+    rows = [
+        (f"http://{_reachable(where.listener)}", "Envoy: send requests here"),
+        (f"http://{where.envoy_admin}", "Envoy: admin pages"),
+        (str(where.ext_proc), "EPP: ext_proc, asked by Envoy"),
+        (f"http://{where.metrics}/metrics", "EPP: metrics"),
+        *((f"http://{address}", name) for name, address in running.servers[:SHOWN_SERVERS]),
+    ]
+    if (hidden := len(running.servers) - SHOWN_SERVERS) > 0:
+        rows.append(("...", f"and {hidden} more model servers"))
+    width = max(len(place) for place, _ in rows)
+    lines = [f"  {place:<{width}}  {what}" for place, what in rows]
+    lines += [f"  {moved_port(moved)}" for moved in running.moved]
+    lines.append(f"  pool {running.pool_name}, {_failure_mode(running.fail_open)}")
+    if running.note is not None:
+        lines.append(f"  note: {running.note}")
+    return "\n".join(["Ready.", *lines, "Try:", f"  {curl_line(running)}", "Ctrl-C ends it all."])
+
+
+def moved_port(moved: MovedPort) -> str:
+    """Say that a port is another than the one asked for."""
+    return f"port {moved.wanted} is taken: {moved.purpose} uses {moved.given}"
+
+
+def curl_line(running: Running) -> str:
+    """A command that sends a chat request to Envoy."""
+    body = {
+        "model": running.model or "MODEL",
+        "messages": [{"role": "user", "content": "Hello"}],
+    }
+    url = f"http://{_reachable(running.addresses.listener)}/v1/chat/completions"
+    return shlex.join(
+        ["curl", "-i", url, "-H", "content-type: application/json", "-d", json.dumps(body)]
+    )
+
+
+def _failure_mode(fail_open: bool) -> str:
+    if fail_open:
+        return "failure mode FailOpen: without the EPP, Envoy picks any model server"
+    return "failure mode FailClose: without the EPP, requests are answered with 503"
+
+
+def _reachable(address: Address) -> Address:
+    return Address(WILDCARDS.get(address.host, address.host), address.port)

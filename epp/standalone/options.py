@@ -1,0 +1,33 @@
+"""What a standalone run can be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from epp.app.options import FailureModeName
+from epp.standalone.envoy_clusters import Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandaloneOptions:
+    """What a standalone run was asked for. Taken ports move to the next free ones."""
+
+    simulators: int = 0
+    endpoints: tuple[Address, ...] = ()
+    """Model servers of the user's own; hosts may be names."""
+    pool_file: Path | None = None
+    failure_mode: FailureModeName | None = None
+    """None: as the pool says."""
+    model: str | None = None
+    """Name the simulators answer to; None: theirs."""
+    port: int = 8080
+    listen_address: str = "127.0.0.1"
+    grpc_port: int = 9002
+    grpc_health_port: int = 9003
+    metrics_port: int = 9090
+    admin_port: int = 9091
+    envoy_admin_port: int = 19000
+    envoy_access_log: Path | None = None
+    max_request_body_bytes: int = 64 << 20
+    verbose: bool = False

@@ -1,0 +1,119 @@
+"""The pool of a standalone run: a file of the user's own, or made of endpoints he names."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import yaml
+
+from epp.framework.errors import ConfigError
+from epp.standalone.envoy_clusters import Address
+
+POOL_NAME = "standalone"
+ALLOWED = "HOST:PORT,HOST:PORT with IPv6 addresses in brackets: [::1]:8000"
+
+_ENDPOINT = re.compile(r"(?:\[(?P<v6>[^\[\]]+)\]|(?P<host>[^\[\]:/@\s]+)):(?P<port>[0-9]{1,5})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelServer:
+    """A model server of a pool that is made here."""
+
+    name: str
+    address: Address
+    """Its host is an IP address."""
+
+
+def parse_endpoints(text: str) -> tuple[Address, ...]:
+    """Read the value of `--endpoints`."""
+    addresses = [_parse_endpoint(part.strip()) for part in text.split(",") if part.strip()]
+    if not addresses:
+        raise ConfigError(f"--endpoints: {text!r} names no endpoint; allowed: {ALLOWED}")
+    for address in addresses:
+        if addresses.count(address) > 1:
+            raise ConfigError(f"--endpoints: {address} is named twice")
+    return tuple(addresses)
+
+
+def _parse_endpoint(text: str) -> Address:
+    match = _ENDPOINT.fullmatch(text)
+    if match is None:
+        raise ConfigError(f"--endpoints: {text!r} is not an endpoint; allowed: {ALLOWED}")
+    port = int(match["port"])
+    if not 1 <= port <= 65535:
+        raise ConfigError(f"--endpoints: port of {text!r} is out of range; allowed: 1 to 65535")
+    if match["v6"] is None:
+        return Address(match["host"], port)
+    try:
+        return Address(str(ipaddress.IPv6Address(match["v6"])), port)
+    except ValueError:
+        raise ConfigError(
+            f"--endpoints: {text!r} is not an endpoint; only IPv6 addresses go in brackets"
+        ) from None
+
+
+async def resolve(addresses: Sequence[Address]) -> tuple[ModelServer, ...]:
+    """Replace host names by their addresses: a pool knows IP addresses only."""
+    servers = []
+    for number, address in enumerate(addresses, 1):
+        ip = await _ip_of(address)
+        servers.append(ModelServer(name=f"server-{number}", address=Address(ip, address.port)))
+    return tuple(servers)
+
+
+async def _ip_of(address: Address) -> str:
+    loop = asyncio.get_running_loop()
+    try:
+        answers = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(f"--endpoints: {address.host!r} can't be resolved: {error}") from error
+    # Model servers listen on IPv4 unless told otherwise.
+    answers.sort(key=lambda answer: answer[0] != socket.AF_INET)
+    return str(answers[0][4][0])
+
+
+def pool_document(servers: Sequence[ModelServer]) -> str:
+    """A pool file with an InferencePool of these servers."""
+    labels = {"app": POOL_NAME}
+    pool = {
+        "apiVersion": "inference.networking.k8s.io/v1",
+        "kind": "InferencePool",
+        "metadata": {"name": POOL_NAME},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "targetPorts": [{"number": servers[0].address.port}],
+            "endpointPickerRef": {"name": "epp", "port": {"number": 9002}},
+        },
+    }
+    endpoints = [
+        {
+            "name": server.name,
+            "address": server.address.host,
+            "port": str(server.address.port),
+            "labels": dict(labels),
+        }
+        for server in servers
+    ]
+    return yaml.safe_dump_all([pool, {"endpoints": endpoints}], sort_keys=False)
+
+
+@contextmanager
+def temporary_pool_file(document: str, folder: Path) -> Iterator[Path]:
+    """A pool file in `folder` for as long as the context lasts."""
+    try:
+        folder.mkdir(exist_ok=True)
+        with NamedTemporaryFile("w", dir=folder, prefix="pool-", suffix=".yaml") as file:
+            file.write(document)
+            file.flush()
+            yield Path(file.name)
+    finally:
+        with suppress(OSError):  # others may use it
+            folder.rmdir()

@@ -1,0 +1,197 @@
+"""One standalone run: model servers, Endpoint Picker and Envoy, started and ended in order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+from epp.app.options import ServeOptions
+from epp.datastore.datastore import Snapshot
+from epp.datastore.inference_pool import AppProtocol, FailureMode
+from epp.framework.errors import ConfigError
+from epp.standalone.addresses import LOOPBACK, Addresses, assign_addresses
+from epp.standalone.banner import Running, banner
+from epp.standalone.envoy_clusters import Address
+from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
+from epp.standalone.options import StandaloneOptions
+from epp.standalone.pool import ModelServer, pool_document, resolve, temporary_pool_file
+from epp.standalone.ports import Ports
+from epp.standalone.processes import ChildProcess, Household
+from epp.standalone.readiness import NotReady, envoy_is_live, models_through
+
+FIRST_SIMULATOR_PORT = 8101
+START_SECONDS = 30.0
+MODEL_SERVERS_SECONDS = 5.0
+GRACE_SECONDS = 3.0
+# The kernel's limit for one argument of a program, its closing zero byte included.
+LONGEST_ARGUMENT = 128 * 1024 - 1
+
+
+class EndpointPicker(Protocol):
+    """The EPP, run in this process."""
+
+    async def start(self) -> None:
+        """Return once it serves."""
+
+    async def stop(self) -> None:
+        """End it, as its options say."""
+
+    def snapshot(self) -> Snapshot:
+        """The pool as the picker sees it."""
+
+
+class Supervisor:
+    """Owns everything a standalone run consists of."""
+
+    def __init__(
+        self,
+        options: StandaloneOptions,
+        *,
+        envoy: Path,
+        folder: Path,
+        build_picker: Callable[[ServeOptions], EndpointPicker],
+        say: Callable[[str], None],
+    ) -> None:
+        self._options = options
+        self._envoy = envoy
+        self._folder = folder
+        self._build_picker = build_picker
+        self._say = say
+        self._show = say if options.verbose else None
+        self._ports = Ports()
+        self._household = Household(GRACE_SECONDS)
+        self._files = ExitStack()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set; raises when something ends by itself."""
+        with self._files:
+            async with asyncio.TaskGroup() as group:
+                serving = group.create_task(self._serve())
+                await stop.wait()
+                serving.cancel()
+
+    def kill(self) -> None:
+        """End all children at once and leave no file."""
+        self._household.kill()
+        self._files.close()
+
+    async def _serve(self) -> None:
+        async with self._household:
+            addresses = assign_addresses(self._options, self._ports)
+            pool_file = await self._pool_file()
+            picker = self._build_picker(self._picker_options(pool_file, addresses))
+            self._household.at_end(picker.stop)
+            await picker.start()
+            snapshot = picker.snapshot()
+            settings = self._envoy_settings(snapshot, addresses)
+            await self._start_envoy(settings)
+            await envoy_is_live(addresses.envoy_admin, timeout_seconds=START_SECONDS)
+            models, note = await self._first_answer(addresses.listener)
+            running = Running(
+                addresses=addresses,
+                servers=[(endpoint.pod_name, endpoint.address) for endpoint in snapshot.endpoints],
+                pool_name=snapshot.pool.name if snapshot.pool else "",
+                fail_open=settings.fail_open,
+                model=models[0] if models else None,
+                moved=self._ports.moved,
+                note=note,
+            )
+            self._say(banner(running))
+            await asyncio.get_running_loop().create_future()
+
+    async def _pool_file(self) -> Path:
+        options = self._options
+        if options.pool_file is not None:
+            return options.pool_file
+        if options.endpoints:
+            servers = await resolve(options.endpoints)
+        else:
+            servers = await self._start_simulators()
+        document = pool_document(servers)
+        return self._files.enter_context(temporary_pool_file(document, self._folder))
+
+    async def _start_simulators(self) -> tuple[ModelServer, ...]:
+        servers = []
+        children = []
+        for number in range(1, self._options.simulators + 1):
+            name = f"simulator-{number}"
+            port = self._ports.take(name, FIRST_SIMULATOR_PORT + number - 1, LOOPBACK)
+            servers.append(ModelServer(name=name, address=Address(LOOPBACK, port)))
+            children.append(self._simulator(servers[-1]))
+        for child in children:
+            await self._household.start(child)
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                for child in children:
+                    await child.ready.wait()
+        except TimeoutError:
+            raise NotReady(f"{child.name} is not ready after {START_SECONDS:g} seconds") from None
+        return tuple(servers)
+
+    def _simulator(self, server: ModelServer) -> ChildProcess:
+        command = [sys.executable, "-m", "epp", "simulator", "--exit-with-parent"]
+        command += ["--host", server.address.host, "--port", str(server.address.port)]
+        command += ["--name", server.name]
+        if self._options.model is not None:
+            command += ["--model", self._options.model]
+        return ChildProcess(
+            server.name, command, lifeline=True, ready_text="simulator ready on", show=self._show
+        )
+
+    def _picker_options(self, pool_file: Path, addresses: Addresses) -> ServeOptions:
+        return ServeOptions(
+            pool_file=pool_file,
+            failure_mode=self._options.failure_mode,
+            bind_address=LOOPBACK,
+            grpc_port=addresses.ext_proc.port,
+            grpc_health_port=addresses.health.port,
+            metrics_port=addresses.metrics.port,
+            admin_port=addresses.admin.port,
+            secure_serving=False,
+            max_request_body_bytes=self._options.max_request_body_bytes,
+            drain_timeout=0.0,
+            shutdown_grace=1.0,
+            served_endpoint_header=True,
+            log_format="console",
+            request_log=True,
+        )
+
+    def _envoy_settings(self, snapshot: Snapshot, addresses: Addresses) -> EnvoySettings:
+        options, pool = self._options, snapshot.pool
+        mode = options.failure_mode or (pool.failure_mode if pool else None)
+        log = options.envoy_access_log
+        return EnvoySettings(
+            listener=addresses.listener,
+            admin=addresses.envoy_admin,
+            pickers=(addresses.ext_proc,),
+            endpoints=tuple(Address(each.ip, each.port) for each in snapshot.endpoints),
+            fail_open=mode == FailureMode.FAIL_OPEN,
+            app_protocol=pool.app_protocol if pool else AppProtocol.HTTP,
+            access_log=None if log is None else str(log),
+            max_request_body_bytes=options.max_request_body_bytes,
+        )
+
+    async def _start_envoy(self, settings: EnvoySettings) -> None:
+        document = json.dumps(envoy_bootstrap(settings), separators=(",", ":"))
+        if len(document) > LONGEST_ARGUMENT:
+            raise ConfigError(
+                f"{len(settings.endpoints)} endpoints are too many for Envoy's fallback in"
+                " FailOpen; allowed: about 1000"
+            )
+        command = [str(self._envoy), "--config-yaml", document]
+        command += ["--concurrency", "1", "--disable-hot-restart"]
+        command += ["--log-level", "info" if self._options.verbose else "warning"]
+        await self._household.start(ChildProcess("envoy", command, show=self._show))
+
+    async def _first_answer(self, listener: Address) -> tuple[list[str], str | None]:
+        if self._options.simulators:
+            return await models_through(listener, timeout_seconds=START_SECONDS), None
+        try:
+            return await models_through(listener, timeout_seconds=MODEL_SERVERS_SECONDS), None
+        except NotReady as error:
+            return [], f"no model server answers yet ({error})"

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+import pytest
+
+from epp.standalone.addresses import Addresses
+from epp.standalone.banner import Running, banner, curl_line
+from epp.standalone.envoy_clusters import Address
+from epp.standalone.ports import MovedPort
+
+
+def running(*, host: str = "127.0.0.1", **changes: Any) -> Running:
+    values: dict[str, Any] = {
+        "addresses": Addresses(
+            listener=Address(host, 8080),
+            envoy_admin=Address("127.0.0.1", 19000),
+            ext_proc=Address("127.0.0.1", 9002),
+            health=Address("127.0.0.1", 9003),
+            metrics=Address("127.0.0.1", 9090),
+            admin=Address("127.0.0.1", 9091),
+        ),
+        "servers": [("simulator-1", "127.0.0.1:8101")],
+        "pool_name": "lab",
+        "fail_open": False,
+        "model": "it's-a-model",
+    }
+    return Running(**{**values, **changes})
+
+
+def test_the_banner_says_what_runs_where() -> None:
+    text = banner(running())
+
+    for part in ("http://127.0.0.1:8080", "http://127.0.0.1:9090/metrics", "simulator-1", "lab"):
+        assert part in text
+
+
+@pytest.mark.parametrize(("fail_open", "mode"), [(True, "FailOpen"), (False, "FailClose")])
+def test_the_banner_says_what_a_failure_means(fail_open: bool, mode: str) -> None:
+    assert f"failure mode {mode}:" in banner(running(fail_open=fail_open))
+
+
+def test_the_banner_tells_moved_ports_and_notes() -> None:
+    text = banner(running(moved=[MovedPort("Envoy", 8080, 8081)], note="nobody answers"))
+
+    assert "port 8080 is taken: Envoy uses 8081" in text
+    assert "note: nobody answers" in text
+
+
+def test_a_large_pool_does_not_fill_the_screen() -> None:
+    servers = [(f"server-{number}", f"10.0.0.{number}:80") for number in range(1, 101)]
+
+    text = banner(running(servers=servers))
+
+    assert "and 92 more model servers" in text
+    assert len(text.splitlines()) < 25
+
+
+def test_the_curl_line_survives_a_shell() -> None:
+    command = shlex.split(curl_line(running()))
+
+    assert command[0] == "curl"
+    assert "http://127.0.0.1:8080/v1/chat/completions" in command
+    assert json.loads(command[-1])["model"] == "it's-a-model"
+
+
+@pytest.mark.parametrize(
+    ("host", "url"), [("0.0.0.0", "http://127.0.0.1:8080/"), ("::", "http://[::1]:8080/")]
+)
+def test_the_curl_line_avoids_wildcard_addresses(host: str, url: str) -> None:
+    assert url in curl_line(running(host=host))
