@@ -7,8 +7,9 @@ takes no separate value, long flags have two dashes, nothing may be abbreviated.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from epp.app.flags import Declaration
@@ -94,27 +95,21 @@ def _read(declaration: Declaration, given: list[str], line: CommandLine) -> None
 
 def _unknown(
     rest: Sequence[str], arguments: Sequence[str], known: Sequence[str], switches: set[str]
-) -> list[str]:
-    problems = []
-    after_unknown_flag = False
+) -> Iterator[str]:
+    neighbours = set(pairwise(arguments))
+    flag = ""
     for word in rest:
-        name = word.partition("=")[0]
         if word.startswith("-") and len(word) > 1:
-            problems.append(f"unknown flag {name}{_suggestion(name, known)}")
-        elif not after_unknown_flag:
-            problems.append(
-                f"unexpected argument {word!r}{_switch_hint(word, arguments, switches)}"
-            )
-        after_unknown_flag = word.startswith("-") and "=" not in word
-    return problems
+            flag = word
+            name = word.partition("=")[0]
+            yield f"unknown flag {name}{_suggestion(name, known)}"
+        elif (flag, word) not in neighbours:  # else it is the value of the unknown flag
+            before = [switch for switch in switches if (switch, word) in neighbours]
+            hint = f"; write {before[0]}={word}" if before else ""
+            yield f"unexpected argument {word!r}{hint}"
 
 
 def _suggestion(name: str, known: Sequence[str]) -> str:
     if f"-{name}" in known:
         return f"; long flags have two dashes: -{name}"
     return f"; the nearest is {nearest(name, known)}"
-
-
-def _switch_hint(word: str, arguments: Sequence[str], switches: set[str]) -> str:
-    before = arguments[arguments.index(word) - 1] if word in arguments[1:] else ""
-    return f"; write {before}={word}" if before in switches else ""

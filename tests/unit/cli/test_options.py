@@ -1,0 +1,322 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from epp.app.options import ServeOptions
+from epp.cli.flags import UsageError
+from epp.cli.options import parse_serve, serve_flags
+
+REFERENCE_DEFAULTS = {
+    "--grpc-port": "9002",
+    "--grpc-health-port": "9003",
+    "--metrics-port": "9090",
+    "--pool-name": "",
+    "--pool-namespace": "",
+    "--pool-group": "inference.networking.k8s.io",
+    "--endpoint-selector": "",
+    "--endpoint-target-ports": "",
+    "--disable-endpoint-subset-filter": "false",
+    "--emit-endpoint-scores": "false",
+    "--ha-enable-leader-election": "false",
+    "--drain-timeout": "30s",
+    "--grpc-max-recv-msg-size": "",
+    "--grpc-max-send-msg-size": "",
+    "--enable-grpc-stream-metrics": "false",
+    "--refresh-metrics-interval": "50ms",
+    "--refresh-prometheus-metrics-interval": "5s",
+    "--metrics-staleness-threshold": "2s",
+    "--secure-serving": "true",
+    "--cert-path": "",
+    "--enable-cert-reload": "false",
+    "--tls-min-version": "",
+    "--tls-cipher-suites": "",
+    "--health-checking": "false",
+    "--metrics-endpoint-auth": "true",
+    "--metrics-client-ca-file": "",
+    "--metrics-cert-dir": "",
+    "--enable-pprof": "true",
+    "--tracing": "true",
+    "--config-file": "",
+    "--config-text": "",
+    "--allow-experimental-plugins": "false",
+    "-v": "2",
+    "--zap-log-level": "",
+    "--zap-encoder": "",
+    "--zap-devel": "false",
+    "--zap-stacktrace-level": "",
+    "--zap-time-encoding": "",
+    "--total-queued-requests-metric": "vllm:num_requests_waiting",
+    "--total-running-requests-metric": "vllm:num_requests_running",
+    "--kv-cache-usage-percentage-metric": "vllm:kv_cache_usage_perc",
+    "--lora-info-metric": "vllm:lora_requests_info",
+    "--cache-info-metric": "vllm:cache_config_info",
+}
+OWN_DEFAULTS = {
+    "--bind-address": "",
+    "--admin-port": "9091",
+    "--admin-address": "127.0.0.1",
+    "--decision-timeout": "5s",
+    "--body-idle-timeout": "60s",
+    "--max-request-body-bytes": "64MiB",
+    "--max-buffered-bytes": "1GiB",
+    "--max-streams": "20000",
+    "--max-loop-lag": "1s",
+    "--shutdown-grace": "30s",
+    "--error-format": "text",
+    "--served-endpoint-header": "false",
+    "--debug-response-header": "false",
+    "--log-format": "json",
+    "--request-log": "false",
+    "--deprecated-metrics": "true",
+}
+WITHOUT_DEFAULT = {"--pool-file", "--failure-mode", "--seed"}
+METRIC_FLAGS = [flag for flag in REFERENCE_DEFAULTS if flag.endswith("-metric")]
+DEPARTURES = {"--health-checking", "--metrics-endpoint-auth", *METRIC_FLAGS}
+
+POOL = ["--pool-file", "pool.yaml"]
+
+
+def problems_of(*arguments: str) -> list[str]:
+    with pytest.raises(UsageError) as caught:
+        parse_serve(arguments)
+    return list(caught.value.problems)
+
+
+def test_every_flag_is_in_a_table_of_these_tests() -> None:
+    names = {flag.spelling for flag in serve_flags()}
+
+    assert names == REFERENCE_DEFAULTS.keys() | OWN_DEFAULTS.keys() | WITHOUT_DEFAULT
+
+
+@pytest.mark.parametrize("flag", sorted(REFERENCE_DEFAULTS.keys() - DEPARTURES))
+def test_the_references_default_changes_nothing_when_it_is_given(flag: str) -> None:
+    command = parse_serve([*POOL, f"{flag}={REFERENCE_DEFAULTS[flag]}"])
+
+    assert command.options == ServeOptions(pool_file=Path("pool.yaml"))
+
+
+@pytest.mark.parametrize("flag", sorted(OWN_DEFAULTS))
+def test_an_own_default_changes_nothing_when_it_is_given(flag: str) -> None:
+    command = parse_serve([*POOL, f"{flag}={OWN_DEFAULTS[flag]}"])
+
+    assert command.options == ServeOptions(pool_file=Path("pool.yaml"))
+    assert command.warnings == ()
+
+
+@pytest.mark.parametrize("flag", sorted(REFERENCE_DEFAULTS))
+def test_defaults_are_the_references_but_for_health_checking(flag: str) -> None:
+    (declaration,) = [known for known in serve_flags() if known.spelling == flag]
+    expected = "true" if flag == "--health-checking" else REFERENCE_DEFAULTS[flag]
+
+    assert declaration.default in (declaration.kind.read(expected), expected)
+
+
+def test_the_pool_file_alone_is_enough_to_start() -> None:
+    command = parse_serve(POOL)
+
+    assert command.options == ServeOptions(pool_file=Path("pool.yaml"))
+    assert command.warnings == ()
+
+
+def test_options_arrive_with_their_values() -> None:
+    command = parse_serve(
+        [
+            *POOL,
+            "--failure-mode=FailOpen",
+            "--bind-address=[::1]",
+            "--grpc-max-recv-msg-size=10MiB",
+            "--grpc-max-send-msg-size=25MB",
+            "--max-request-body-bytes=4Mi",
+            "--decision-timeout=250ms",
+            "--health-checking=false",
+            "--error-format=json",
+            "--seed=7",
+            "-v=5",
+        ]
+    )
+
+    assert command.options == ServeOptions(
+        pool_file=Path("pool.yaml"),
+        failure_mode="FailOpen",
+        bind_address="::1",
+        grpc_max_recv_msg_size=10 * 2**20,
+        grpc_max_send_msg_size=25_000_000,
+        max_request_body_bytes=4 * 2**20,
+        decision_timeout=0.25,
+        health_checking=False,
+        error_format="json",
+        seed=7,
+        verbosity=5,
+    )
+
+
+CHART_ARGUMENTS = [
+    *("--pool-name", "qwen", "--pool-namespace", "llm", "--zap-encoder", "json"),
+    *("--config-file", "/config/default-plugins.yaml", "--grpc-health-port", "9003"),
+    *("--tracing=false", "--metrics-endpoint-auth=false"),
+]
+
+
+def test_of_a_charts_arguments_only_the_ones_not_available_are_refused_by_name() -> None:
+    problems = problems_of(*CHART_ARGUMENTS)
+
+    assert [problem.partition(":")[0] for problem in problems] == [
+        "--pool-name=qwen is not available in this version",
+        "--config-file=/config/default-plugins.yaml is not available in this version",
+    ]
+
+
+def test_a_charts_other_arguments_start_without_a_word() -> None:
+    rest = [*CHART_ARGUMENTS[4:6], *CHART_ARGUMENTS[8:]]
+
+    command = parse_serve([*POOL, *rest])
+
+    assert rest[0] == "--zap-encoder"
+    assert command.warnings == ()
+
+
+def test_a_charts_selector_arguments_are_refused_by_name_only() -> None:
+    problems = problems_of(
+        "--endpoint-selector", "app=vllm,env in (prod)", "--endpoint-target-ports", "8000,8001"
+    )
+
+    assert problems == [
+        "--endpoint-selector=app=vllm,env in (prod) is not available in this version:"
+        " use --pool-file",
+        "--endpoint-target-ports=8000,8001 is not available in this version: use --pool-file",
+    ]
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "--ha-enable-leader-election",
+        "--tracing",
+        "--enable-pprof=true",
+        "--refresh-metrics-interval=1s",
+        "--refresh-prometheus-metrics-interval=1s",
+        "--metrics-staleness-threshold=1s",
+        "--allow-experimental-plugins",
+        "--zap-encoder=console",
+        "--zap-devel",
+        "--zap-stacktrace-level=panic",
+        "--zap-time-encoding=epoch",
+        "--pool-namespace=llm",
+        "--enable-cert-reload",
+    ],
+)
+def test_a_flag_without_effect_is_warned_about_once(argument: str) -> None:
+    command = parse_serve([*POOL, argument, argument])
+
+    (warning,) = command.warnings
+    assert warning.startswith(f"{argument.partition('=')[0]} has no effect")
+
+
+def test_a_certificate_nobody_uses_is_warned_about() -> None:
+    command = parse_serve([*POOL, "--cert-path=/certs", "--secure-serving=false"])
+
+    assert command.warnings == ("--cert-path has no effect with --secure-serving=false",)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "--pool-group=inference.networking.x-k8s.io",
+        "--config-text=plugins: []",
+        "--metrics-endpoint-auth",
+        "--metrics-client-ca-file=/ca.pem",
+        "--metrics-cert-dir=/certs",
+        "--tls-min-version=VersionTLS13",
+        "--tls-min-version=VersionTLS10",
+        "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    ],
+)
+def test_a_flag_that_asks_for_what_is_missing_stops_the_start(argument: str) -> None:
+    (problem,) = problems_of(*POOL, argument)
+
+    assert problem.startswith(argument)
+    assert "is not available in this version: " in problem
+
+
+def test_the_transports_own_tls_minimum_may_be_asked_for() -> None:
+    assert parse_serve([*POOL, "--tls-min-version=VersionTLS12"]).warnings == ()
+
+
+@pytest.mark.parametrize("flag", METRIC_FLAGS)
+def test_deprecated_metric_flags_stop_the_start_and_name_engine_configs(flag: str) -> None:
+    (problem,) = problems_of(*POOL, f"{flag}={REFERENCE_DEFAULTS[flag]}")
+
+    assert problem.startswith(f"{flag} ")
+    assert "engineConfigs" in problem
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], "no pool is given; use --pool-file"),
+        (
+            [*POOL, "--pool-name=a"],
+            "--pool-name and --pool-file exclude each other; give one of them",
+        ),
+        (
+            [*POOL, "--endpoint-selector=a=b", "--endpoint-target-ports=1"],
+            "--endpoint-selector and --pool-file exclude each other; give one of them",
+        ),
+        (
+            [*POOL, "--endpoint-target-ports=8000"],
+            "--endpoint-target-ports needs --endpoint-selector",
+        ),
+        (
+            ["--endpoint-selector=a=b"],
+            "--endpoint-selector needs --endpoint-target-ports, 1 to 8",
+        ),
+        (
+            ["--endpoint-selector=a=b", "--endpoint-target-ports=1,2,3,4,5,6,7,8,9"],
+            "--endpoint-target-ports has 9 ports; allowed: 1 to 8",
+        ),
+        (
+            [*POOL, "--config-file=a", "--config-text=b"],
+            "--config-file and --config-text exclude each other; give one of them",
+        ),
+        (
+            [*POOL, "--grpc-port=9003"],
+            "--grpc-port and --grpc-health-port are both 9003; each needs a port of its own",
+        ),
+    ],
+)
+def test_a_contradiction_names_both_flags(arguments: list[str], problem: str) -> None:
+    assert problem in problems_of(*arguments)
+
+
+def test_the_same_target_port_twice_counts_once() -> None:
+    problems = problems_of("--endpoint-selector=a=b", "--endpoint-target-ports=1,2,3,4,5,6,7,8,8,1")
+
+    assert not [problem for problem in problems if "has 10 ports" in problem]
+
+
+def test_mistakes_of_every_kind_are_reported_together() -> None:
+    problems = problems_of(
+        "--nope", "--drain-timeout=soon", "--lora-info-metric=x", "--tls-min-version=VersionTLS13",
+        "--admin-port=9090",
+    )  # fmt: skip
+
+    assert [problem.split()[0] for problem in problems] == [
+        "unknown",
+        "--drain-timeout:",
+        "--tls-min-version=VersionTLS13",
+        "--lora-info-metric",
+        "no",
+        "--metrics-port",
+    ]
+
+
+def test_a_value_that_cannot_be_read_is_no_contradiction_as_well() -> None:
+    assert problems_of(*POOL, "--grpc-port=x", "--metrics-port=9002") == [
+        "--grpc-port: 'x' is not a number; allowed: whole numbers from 0 to 65535"
+    ]
+
+
+def test_help_is_given_whatever_else_is_wrong() -> None:
+    assert parse_serve(["--nope", "--help"]).wants_help
