@@ -1,0 +1,70 @@
+"""Owners of tasks, so that none is lost and none fails in silence."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+import structlog
+
+_T = TypeVar("_T")
+
+log = structlog.get_logger(__name__)
+
+
+async def keep_running(
+    name: str,
+    serve: Callable[[], Awaitable[None]],
+    *,
+    first_pause: float = 0.1,
+    longest_pause: float = 30.0,
+) -> None:
+    """Run `serve` for ever; after a failure wait, doubling the pause.
+
+    A run that lasted longer than the longest pause counts as a success, like one that returned.
+    """
+    clock = asyncio.get_running_loop().time
+    pause = first_pause
+    while True:
+        started = clock()
+        try:
+            await serve()
+        except Exception as error:  # noqa: BLE001 - the supervisor is the last line of defence
+            if clock() - started > longest_pause:
+                pause = first_pause
+            log.warning("task failed", task=name, error=repr(error), retry_in=pause)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, longest_pause)
+        else:
+            pause = first_pause
+            await asyncio.sleep(pause)  # a `serve` that returns at once must not spin
+
+
+class TaskOwner:
+    """Owns short tasks: logs their failures, ends those that are left when it is closed."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, _T], name: str) -> asyncio.Task[_T]:
+        """Start the coroutine as a task that may be cancelled, but need not be awaited."""
+        task = asyncio.create_task(coroutine, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    async def aclose(self) -> None:
+        """Cancel what still runs and wait until it has ended."""
+        for task in self._tasks:
+            task.cancel()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("task failed", task=task.get_name(), exc_info=error)

@@ -1,0 +1,213 @@
+"""gRPC servers on grpc.aio: ports, limits, and streams as bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterable, Callable, Sequence
+from dataclasses import dataclass
+
+import grpc
+import structlog
+
+from epp.framework.errors import ConfigError
+from epp.transport.grpc_stream import (
+    GrpcStream,
+    MessageTooLarge,
+    PeerGone,
+    ServicerContext,
+    StreamEnd,
+)
+from epp.transport.streams import (
+    StatusCode,
+    StreamHandler,
+    StreamHandlerFactory,
+    StreamObserver,
+)
+
+log = structlog.get_logger(__name__)
+
+# Names as in Go, which dashboards of stream metrics match on.
+_GO_NAMES = {
+    StatusCode.OK: "OK",
+    StatusCode.CANCELLED: "Canceled",
+    StatusCode.UNKNOWN: "Unknown",
+    StatusCode.INVALID_ARGUMENT: "InvalidArgument",
+    StatusCode.RESOURCE_EXHAUSTED: "ResourceExhausted",
+    StatusCode.INTERNAL: "Internal",
+    StatusCode.UNAVAILABLE: "Unavailable",
+}
+_GRPC_CODES = {code.value[0]: code for code in grpc.StatusCode}
+
+# grpcio ends a stream whose message is over its own limit without telling us. Up to this much over
+# the limit we see the message, and can name the flag in the log.
+_SILENT_LIMIT_MARGIN = 64 * 1024 * 1024
+_LARGEST_CORE_LIMIT = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageLimits:
+    """Largest message in either direction, in bytes; None is unlimited."""
+
+    max_receive_bytes: int | None = None
+    max_send_bytes: int | None = None
+    receive_flag: str = "--grpc-max-recv-msg-size"
+
+
+class StreamService:
+    """Serves one bidirectional method; every stream gets a handler of its own."""
+
+    def __init__(
+        self,
+        *,
+        service: str,
+        method: str,
+        handler_factory: StreamHandlerFactory,
+        limits: MessageLimits,
+        observer: StreamObserver,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._service = service
+        self._method = method
+        self._handler_factory = handler_factory
+        self._limits = limits
+        self._observer = observer
+        self._clock = clock
+        self._has_named_limit = False
+        self._cut_at: float | None = None
+
+    def generic_handler(self) -> grpc.GenericRpcHandler:
+        """What a `GrpcServer` takes."""
+        method_handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(
+            self._serve
+        )
+        return grpc.method_handlers_generic_handler(self._service, {self._method: method_handler})
+
+    def cut_after(self, grace: float) -> None:
+        """Streams cancelled later than this were cut by us, not cancelled by the peer."""
+        self._cut_at = self._clock() + grace
+
+    async def _serve(self, _: AsyncIterable[bytes], context: ServicerContext) -> None:
+        self._observer.stream_opened()
+        started = self._clock()
+        code = StatusCode.CANCELLED
+        try:
+            end = await self._converse(context)
+            code = end.code
+            if code is not StatusCode.OK:
+                await context.abort(_GRPC_CODES[code], end.message)
+        except asyncio.CancelledError:
+            if self._cut_at is not None and self._clock() >= self._cut_at:
+                code = StatusCode.UNAVAILABLE  # what grpcio tells the peer when it cuts streams
+            raise
+        finally:
+            self._observer.stream_closed(_GO_NAMES[code], self._clock() - started)
+
+    async def _converse(self, context: ServicerContext) -> StreamEnd:
+        task = asyncio.current_task()
+        assert task is not None
+        stream = GrpcStream(context, task, self._limits.max_receive_bytes)
+        handler: StreamHandler | None = None
+        try:
+            handler = self._handler_factory(stream)
+            return await stream.converse(handler)
+        except asyncio.CancelledError:
+            self._disconnect(handler, stream)
+            raise
+        except PeerGone as error:
+            self._disconnect(handler, stream)
+            raise asyncio.CancelledError from error
+        except MessageTooLarge as error:
+            self._disconnect(handler, stream)
+            return self._refuse(error.size)
+        except Exception:
+            log.exception("stream handler failed", method=self._method)
+            self._disconnect(handler, stream)
+            return StreamEnd(StatusCode.INTERNAL, "internal error")
+        finally:
+            await stream.dispose()
+
+    def _disconnect(self, handler: StreamHandler | None, stream: GrpcStream) -> None:
+        if handler is None or stream.end is not None:
+            return
+        try:
+            handler.on_disconnect()
+        except Exception:
+            log.exception("stream handler failed to disconnect", method=self._method)
+
+    def _refuse(self, size: int) -> StreamEnd:
+        flag, limit = self._limits.receive_flag, self._limits.max_receive_bytes
+        if not self._has_named_limit:
+            self._has_named_limit = True
+            log.warning(
+                "message larger than the receive limit, raise it (said once)",
+                flag=flag,
+                limit_bytes=limit,
+                message_bytes=size,
+            )
+        message = f"message of {size} bytes is larger than {flag} allows ({limit} bytes)"
+        return StreamEnd(StatusCode.RESOURCE_EXHAUSTED, message)
+
+
+class GrpcServer:
+    """One listening port with the services it offers."""
+
+    def __init__(
+        self,
+        *,
+        address: str,
+        port: int,
+        port_flag: str,
+        handlers: Sequence[grpc.GenericRpcHandler],
+        stream_service: StreamService | None = None,
+        credentials: grpc.ServerCredentials | None = None,
+        limits: MessageLimits | None = None,
+    ) -> None:
+        self._address = address
+        self._port = port
+        self._port_flag = port_flag
+        self._credentials = credentials
+        self._stream_service = stream_service
+        self._server = grpc.aio.server(options=_options(limits or MessageLimits()))
+        self._server.add_generic_rpc_handlers(tuple(handlers))
+        if stream_service is not None:
+            self._server.add_generic_rpc_handlers((stream_service.generic_handler(),))
+
+    async def start(self) -> int:
+        """Listen and serve; return the port, which port 0 leaves to the system."""
+        target = f"{self._address}:{self._port}"
+        try:
+            if self._credentials is None:
+                port = self._server.add_insecure_port(target)
+            else:
+                port = self._server.add_secure_port(target, self._credentials)
+        except RuntimeError as error:
+            raise ConfigError(
+                f"{self._port_flag}: can't listen on {target}; another process may use the port"
+            ) from error
+        await self._server.start()
+        return port
+
+    async def stop(self, grace: float) -> None:
+        """Accept no more streams, wait up to `grace` seconds for open ones, then cut them."""
+        if self._stream_service is not None:
+            self._stream_service.cut_after(grace)
+        await self._server.stop(grace)
+
+
+def _options(limits: MessageLimits) -> list[tuple[str, int]]:
+    return [
+        (
+            "grpc.max_receive_message_length",
+            _core_limit(limits.max_receive_bytes, _SILENT_LIMIT_MARGIN),
+        ),
+        ("grpc.max_send_message_length", _core_limit(limits.max_send_bytes)),
+        ("grpc.so_reuseport", 0),  # a second process on the port is a mistake, not a helper
+        ("grpc.http2.max_ping_strikes", 0),  # gateways ping as often as they like
+    ]
+
+
+def _core_limit(limit: int | None, margin: int = 0) -> int:
+    if limit is None or limit + margin > _LARGEST_CORE_LIMIT:
+        return -1
+    return limit + margin
