@@ -81,7 +81,7 @@ def test_the_type_decides_how_a_text_is_read(hint: Any, text: str, value: object
         (IpAddress, "localhost", "'localhost' is not an IP address; allowed: for example"),
         (IpAddress, "[::1", "is not an IP address"),
         (ZapLevel, "0", "'0' is not a level; allowed: debug, info, error, panic or a number"),
-        (ZapLevel, "debgu", "did you mean 'debug'?"),
+        (ZapLevel, "debuk", "did you mean 'debug'?"),
         (Colour, "gren", "'gren' is not one of red, green; did you mean 'green'?"),
     ],
 )
