@@ -1,0 +1,149 @@
+"""JSON values of request bodies, checked where they stand: media and texts are not copied."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from epp.support.json_members import STRING
+
+MAX_CONTAINERS = 500_000
+"""Objects and arrays in one body; their number, not their length, is what reading costs."""
+
+ABSENT = Raw(b"")
+"""Default of a member that is looked at as it was written."""
+
+_TokenId = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
+
+_text = msgspec.json.Decoder(str)
+_whole_number = msgspec.json.Decoder(int)
+_fraction = msgspec.json.Decoder(float)
+_token_ids = msgspec.json.Decoder(list[_TokenId])
+_token_id_lists = msgspec.json.Decoder(list[list[_TokenId]])
+
+_LIST_START = re.compile(rb"\[\s*+(.)")
+_TEXTS = re.compile(rb"\[\s*+%b\s*+(?:,\s*+%b\s*+)*+\]" % (STRING, STRING), re.DOTALL)
+
+_Members = TypeVar("_Members")
+
+
+class BodyError(Exception):
+    """A body that can't be read; the text has positions and types, nothing of the content."""
+
+
+class ShapeError(BodyError):
+    """It is a JSON object, with a member of another type than the API gives it."""
+
+
+class _AnyObject(msgspec.Struct, frozen=True, gc=False):
+    """Accepts every object: tells broken JSON from an unexpected type."""
+
+
+_any_object = msgspec.json.Decoder(_AnyObject | None)
+
+
+def decode_object(body: bytes, decoder: msgspec.json.Decoder[_Members | None]) -> _Members:
+    """The members of a body; `null` counts as an empty object."""
+    if len(body) > MAX_CONTAINERS:
+        containers = body.count(b"{") + body.count(b"[")
+        if containers > MAX_CONTAINERS:
+            raise BodyError(f"{containers} objects and arrays, allowed are {MAX_CONTAINERS}")
+    try:
+        members = decoder.decode(body)
+        return members if members is not None else decoder.decode(b"{}")  # type: ignore[return-value] # an object is never None
+    except RecursionError as error:
+        raise BodyError("objects and arrays are nested too deeply") from error
+    except msgspec.ValidationError as error:
+        raise _shape_error(body, error) from error
+    except msgspec.MsgspecError as error:
+        raise BodyError(str(error)) from error
+
+
+def _shape_error(body: bytes, error: msgspec.ValidationError) -> BodyError:
+    try:
+        _any_object.decode(body)
+    except RecursionError:
+        return BodyError("objects and arrays are nested too deeply")
+    except msgspec.MsgspecError as broken:
+        return BodyError(str(broken))
+    return ShapeError(str(error))
+
+
+def first_byte(value: Raw) -> bytes:
+    """The byte that tells the type of a value; empty for an absent one."""
+    return bytes(memoryview(value)[:1])
+
+
+def is_a(value: Raw, opening: bytes) -> bool:
+    """Whether a value that may be absent or null begins with `opening` otherwise."""
+    return first_byte(value) in (b"", b"n", opening)
+
+
+def is_a_boolean(value: Raw) -> bool:
+    """Whether a value is true or false, if it is there."""
+    return first_byte(value) in (b"", b"n", b"t", b"f")
+
+
+def string_or_empty(value: Raw) -> str:
+    """The text of a string; empty for any other type. Raises `BodyError` for broken text."""
+    if first_byte(value) != b'"':
+        return ""
+    try:
+        return _text.decode(value)
+    except msgspec.MsgspecError as error:
+        raise BodyError(str(error)) from error
+
+
+def is_true(value: Raw) -> bool:
+    """Whether a value is JSON `true`."""
+    return first_byte(value) == b"t"
+
+
+def first_whole_number(*values: Raw) -> int | None:
+    """The first value that is a whole number from 0 upwards, `5.0` included."""
+    for value in values:
+        if not first_byte(value).isdigit():
+            continue
+        try:
+            return _whole_number.decode(value)
+        except msgspec.MsgspecError:
+            number = _fraction_of(value)
+            if number.is_integer():
+                return int(number)
+    return None
+
+
+def _fraction_of(value: Raw) -> float:
+    try:
+        return _fraction.decode(value)
+    except msgspec.MsgspecError:
+        return math.nan
+
+
+def is_prompt(value: Raw) -> bool:
+    """Whether a value is a text, a list of texts, of token ids or of lists of token ids (D12)."""
+    opening = first_byte(value)
+    if opening == b'"':
+        return memoryview(value).nbytes > 2
+    if opening != b"[":
+        return False
+    start = _LIST_START.match(memoryview(value))
+    item = bytes(start[1]) if start else b""
+    try:
+        if item == b"[":
+            return all(_token_id_lists.decode(value))
+        if item.isdigit():
+            return bool(_token_ids.decode(value))
+    except msgspec.MsgspecError:
+        return False
+    return _TEXTS.fullmatch(memoryview(value)) is not None
+
+
+def is_filled_list(value: Raw) -> bool:
+    """Whether a value is a list with something in it."""
+    start = _LIST_START.match(memoryview(value))
+    return start is not None and start[1] != b"]"

@@ -1,0 +1,109 @@
+"""From a request's path and body to the parser that reads it (protocol §5.1, §5.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import structlog
+
+from epp.framework.errors import ErrorCode, Rejection
+from epp.support.decompression import (
+    CODINGS,
+    BodyLimitError,
+    CorruptBodyError,
+    decompress,
+)
+from epp.support.path_suffixes import has_path_suffix, trimmed_path
+
+if TYPE_CHECKING:
+    from epp.framework.headers import Headers
+    from epp.framework.request_handling import Parser
+
+log = structlog.get_logger(__name__)
+
+PATH_HEADERS = (":path", "x-original-path", "x-forwarded-path")
+DEFAULT_PATH = "/v1/completions"
+
+MAX_RATIO = 100
+RATIO_FREE_BYTES = 1024 * 1024
+"""Decoded size up to which the ratio is not looked at."""
+
+
+class ParserSelector:
+    """Chooses the parser of a path: the longest suffix, then the order of configuration."""
+
+    def __init__(self, parsers: Sequence[Parser]) -> None:
+        self._fallback: Parser | None = None
+        claims: list[tuple[str, Parser]] = []
+        for parser in _usable(parsers):
+            if not parser.suffixes:
+                self._fallback = parser
+            claims += ((suffix.strip("/"), parser) for suffix in parser.suffixes)
+        self._claims = sorted(claims, key=lambda claim: -len(claim[0]))
+
+    def select(self, path: str) -> Parser:
+        """The parser of `path`; raises `Rejection` when nobody claims it."""
+        trimmed = trimmed_path(path)
+        for suffix, parser in self._claims:
+            if has_path_suffix(trimmed, suffix):
+                return parser
+        if self._fallback is None:
+            message = f"no parser registered matching path suffix for: {path}"
+            raise Rejection(ErrorCode.BAD_REQUEST, message)
+        return self._fallback
+
+
+def _usable(parsers: Sequence[Parser]) -> list[Parser]:
+    usable: list[Parser] = []
+    for index, parser in enumerate(parsers):
+        if any(parser.type == other.type for other in usable):
+            log.warning("parser ignored: its type is configured already", parser=parser.type)
+            continue
+        usable.append(parser)
+        if not parser.suffixes:
+            for unreachable in parsers[index + 1 :]:
+                log.warning(
+                    "parser ignored: it follows the fallback",
+                    parser=unreachable.type,
+                    fallback=parser.type,
+                )
+            break
+    return usable
+
+
+def request_path(headers: Headers) -> str:
+    """Path of the request without its query string; completions if no header tells it."""
+    for name in PATH_HEADERS:
+        path = headers.get(name)
+        if path:
+            return path.partition("?")[0]
+    return DEFAULT_PATH
+
+
+def decoded(body: bytes, content_encoding: str, limit: int) -> bytes:
+    """`body` as it reads without its content coding, at most `limit` bytes long."""
+    coding = content_encoding.strip().lower()
+    coding = "gzip" if coding == "x-gzip" else coding
+    if coding in ("", "identity"):
+        return body
+    allowed = ", ".join((*CODINGS, "identity"))
+    if coding not in CODINGS:
+        message = f"content-encoding: {content_encoding[:64]!r} is not supported; one of {allowed}"
+        raise Rejection(ErrorCode.BAD_REQUEST, message)
+    ratio_limit = max(RATIO_FREE_BYTES, MAX_RATIO * len(body))
+    try:
+        return decompress(coding, body, min(limit, ratio_limit))
+    except BodyLimitError as error:
+        raise _too_large(coding, limit, ratio_limit) from error
+    except CorruptBodyError as error:
+        message = f"content-encoding: the body is not valid {coding}; supported are {allowed}"
+        raise Rejection(ErrorCode.BAD_REQUEST, message) from error
+
+
+def _too_large(coding: str, limit: int, ratio_limit: int) -> Rejection:
+    if limit <= ratio_limit:
+        message = f"request body of more than {limit} bytes when decoded from {coding}"
+    else:
+        message = f"request body grows more than {MAX_RATIO} times when decoded from {coding}"
+    return Rejection(ErrorCode.PAYLOAD_TOO_LARGE, message)
