@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import grpc
 import structlog
@@ -75,6 +76,7 @@ class StreamService:
         self._clock = clock
         self._has_named_limit = False
         self._cut_at: float | None = None
+        self._open_streams: set[asyncio.Task[Any]] = set()
 
     def generic_handler(self) -> grpc.GenericRpcHandler:
         """What a `GrpcServer` takes."""
@@ -86,6 +88,11 @@ class StreamService:
     def cut_after(self, grace: float) -> None:
         """Streams cancelled later than this were cut by us, not cancelled by the peer."""
         self._cut_at = self._clock() + grace
+
+    async def all_closed(self) -> None:
+        """Wait until the handlers of all open streams have seen their end."""
+        while self._open_streams:
+            await asyncio.wait(self._open_streams)
 
     async def _serve(self, _: AsyncIterable[bytes], context: ServicerContext) -> None:
         self._observer.stream_opened()
@@ -106,6 +113,8 @@ class StreamService:
     async def _converse(self, context: ServicerContext) -> StreamEnd:
         task = asyncio.current_task()
         assert task is not None
+        self._open_streams.add(task)
+        task.add_done_callback(self._open_streams.discard)
         stream = GrpcStream(context, task, self._limits.max_receive_bytes)
         handler: StreamHandler | None = None
         try:
@@ -193,6 +202,8 @@ class GrpcServer:
         if self._stream_service is not None:
             self._stream_service.cut_after(grace)
         await self._server.stop(grace)
+        if self._stream_service is not None:
+            await self._stream_service.all_closed()
 
 
 def _options(limits: MessageLimits) -> list[tuple[str, int]]:

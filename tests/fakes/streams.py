@@ -80,7 +80,8 @@ class Opened:
 class StreamClient:
     """Opens streams to one server."""
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    def __init__(self, channel: grpc.aio.Channel, server: GrpcServer) -> None:
+        self.server = server
         self._open: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
             f"/{SERVICE}/{METHOD}"
         )
@@ -121,7 +122,7 @@ async def serving(
     )
     try:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=options) as channel:
-            yield StreamClient(channel)
+            yield StreamClient(channel, server)
     finally:
         await server.stop(0)
 
