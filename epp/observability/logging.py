@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import sys
+import traceback
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Literal, TextIO
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import ExcInfo, Processor
 
 from epp.observability.safe_text import printable
 
@@ -74,10 +75,9 @@ def _common() -> list[Processor]:
 def _formatter(log_format: LogFormat) -> logging.Formatter:
     renderers: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     if log_format == "json":
-        # The names of the reference's log lines, which collectors are set up for.
         renderers += [
             structlog.processors.format_exc_info,
-            structlog.processors.EventRenamer("msg"),
+            _in_order,
             structlog.processors.JSONRenderer(),
         ]
     else:
@@ -86,13 +86,26 @@ def _formatter(log_format: LogFormat) -> logging.Formatter:
             structlog.dev.ConsoleRenderer(
                 colors=False,
                 timestamp_key="ts",
-                # The other formatters print local variables: bodies and tokens.
-                exception_formatter=structlog.dev.plain_traceback,
+                exception_formatter=_traceback,
             ),
         ]
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[*_common(), structlog.stdlib.ExtraAdder()], processors=renderers
     )
+
+
+def _in_order(
+    _logger: object, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    # Names as in the reference's log lines, for which collectors are set up.
+    first = {key: event.pop(key) for key in ("ts", "level", "logger") if key in event}
+    return {**first, "msg": event.pop("event", ""), **event}
+
+
+def _traceback(stream: TextIO, error: ExcInfo) -> None:
+    # Not structlog's own, which may show local variables: bodies and tokens.
+    for line in "".join(traceback.format_exception(*error)).splitlines():
+        stream.write(f"\n{printable(line)}")
 
 
 def _escape_values(

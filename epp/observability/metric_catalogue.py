@@ -207,7 +207,7 @@ FAIL_OPEN = CounterSpec(
 )
 REQUESTS_IN_FLIGHT = GaugeSpec(
     name="epp_requests_in_flight",
-    help="[ALPHA] Requests whose stream is open, whatever their state.",
+    help="[ALPHA] Requests that were sent on and are not over, those without a model included.",
 )
 BUFFERED_BYTES = GaugeSpec(
     name="epp_buffered_bytes", help="[ALPHA] Body bytes held in memory over all requests."

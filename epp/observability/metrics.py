@@ -49,8 +49,9 @@ class Metrics:
         build.gauge(catalogue.INFO).labels((commit, build_ref)).set(1)
         self._ready_endpoints = build.gauge(catalogue.READY_ENDPOINTS)
         self._endpoints = build.gauge(catalogue.ENDPOINTS).labels(())
-        self.streams = StreamMetrics(build) if stream_metrics else None
-        """Observer of the ext_proc port, when asked for."""
+        unseen = FamilySet(catalogue.GAUGE_UNDERFLOWS)
+        self.streams = StreamMetrics(build if stream_metrics else unseen)
+        """Observer of the ext_proc port; what it counts is shown only with `stream_metrics`."""
         self._rejected = build.counter(catalogue.REJECTED)
         self._terminations = build.counter(catalogue.TERMINATIONS)
         self._fail_open = build.counter(catalogue.FAIL_OPEN)

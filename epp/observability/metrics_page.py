@@ -28,12 +28,18 @@ dashboards and alerts work unchanged; the bucket 32778 is spelt as there. Each n
 "was" is written too, as a sum over the labels it does not have, until it is turned off with
 `--deprecated-metrics=false`. `epp_*` are additions.
 
-Label values that clients choose are bounded for the life of the process: `model_name` and
-`target_model_name` share {MAX_MODELS} distinct values, `fairness_id` has another
-{MAX_FAIRNESS_IDS}, `priority` {MAX_PRIORITIES}. What comes later, or is longer than
-{MAX_VALUE_LENGTH} characters, is `other`; what is empty stays empty. The combinations are bounded
-as well: after {MAX_LABEL_SETS} of them, new ones have `fairness_id="other"`, and later `other` in
-the model labels too. Any other label is `other` once its metric has {MAX_SERIES_PER_FAMILY} series.
+Label values that clients choose are bounded for the life of the process:
+
+| label | distinct values |
+|---|---|
+| `model_name` and `target_model_name` together | {MAX_MODELS} |
+| `fairness_id` | {MAX_FAIRNESS_IDS} |
+| `priority` | {MAX_PRIORITIES} |
+| combinations of these | {MAX_LABEL_SETS}; new ones then lose `fairness_id`, later the models too |
+| any other label | {MAX_SERIES_PER_FAMILY} series of its metric |
+
+What comes later, or is longer than {MAX_VALUE_LENGTH} characters, is `other`; what is empty stays
+empty. The page is written in slices, so that even the largest one does not hold up requests.
 """
 
 

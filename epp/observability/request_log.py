@@ -31,7 +31,7 @@ class RequestRecord:
     target_model: str = ""
     """The model after rewriting; the same as `model` unless it was rewritten."""
     endpoint: str | None = None
-    """The endpoint that was picked; None: the request was rejected or passed on without one."""
+    """The endpoint that was picked; none: the request was rejected or passed on without one."""
     served: str | None = None
     """The endpoint the gateway says it used."""
     reason: str = ""
@@ -115,18 +115,14 @@ def json_line(record: RequestRecord, at: datetime) -> str:
 
 
 def _outcome(record: RequestRecord) -> str:
-    if record.endpoint is None:
-        text = "rejected" if record.details else "no endpoint"
-        details = f" {_word(record.details)}" if record.details else ""
-        return f"-> {text}{details}{_because(record.reason)}"
+    because = f" ({printable(record.reason, MAX_TEXT)})" if record.reason else ""
+    if not record.endpoint:
+        kind = record.details.removeprefix("epp_").removeprefix("rejected-")
+        return f"-> {f'rejected: {_word(kind)}' if kind else 'no endpoint'}{because}"
     served = ""
-    if record.served is not None and record.served != record.endpoint:
+    if record.served and record.served != record.endpoint:
         served = f", served by {_word(record.served)}"
-    return f"-> {_word(record.endpoint)}{served}{_because(record.reason)}"
-
-
-def _because(reason: str) -> str:
-    return f" ({printable(reason, MAX_TEXT)})" if reason else ""
+    return f"-> {_word(record.endpoint)}{served}{because}"
 
 
 def _models(record: RequestRecord) -> str:

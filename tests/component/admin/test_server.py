@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import asyncio
+import datetime
+import gzip
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import aiohttp
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from epp.admin.server import AdminServer
+from epp.framework.errors import ConfigError
+from epp.observability.metrics import Metrics
+
+STATE = {
+    "queue": {"name": "queue", "type": "queue-scorer", "state": {"endpoints": 3}},
+    "random": {
+        "name": "random",
+        "type": "random-picker",
+        "message": "plugin does not support state collection",
+    },
+}
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+async def server(metrics: Metrics) -> AsyncIterator[AdminServer]:
+    server = AdminServer(metrics, lambda: STATE, "127.0.0.1", 0)
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+async def client(server: AdminServer) -> AsyncIterator[aiohttp.ClientSession]:
+    port = await server.start()
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        yield session
+
+
+async def test_plugin_states_are_told_as_json(client: aiohttp.ClientSession) -> None:
+    async with client.get("/debug/plugins/state") as response:
+        document = await response.json()
+
+    assert response.content_type == "application/json"
+    assert document["plugins"] == STATE
+    assert datetime.datetime.fromisoformat(document["timestamp"]).tzinfo is not None
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/debug/plugins/state", "/healthz"])
+@pytest.mark.parametrize("method", ["POST", "DELETE", "HEAD"])
+async def test_only_get_is_allowed(client: aiohttp.ClientSession, path: str, method: str) -> None:
+    async with client.request(method, path) as response:
+        assert response.status == 405
+        assert response.headers["Allow"] == "GET"
+
+
+async def test_health_is_ok(client: aiohttp.ClientSession) -> None:
+    async with client.get("/healthz") as response:
+        assert (response.status, await response.text()) == (200, "ok\n")
+
+
+async def test_any_other_path_is_not_found_in_plain_text(client: aiohttp.ClientSession) -> None:
+    async with client.get("/", headers={"Accept": "text/html"}) as response:
+        assert response.status == 404
+        assert response.content_type == "text/plain"
+
+
+async def test_a_state_that_is_no_json_is_shown_by_its_representation() -> None:
+    state: Mapping[str, object] = {"odd": {"name": "odd", "type": "odd", "state": 1 + 2j}}
+    server = AdminServer(Metrics(), lambda: state, "127.0.0.1", 0)
+    port = await server.start()
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}/debug/plugins/state") as response,
+    ):
+        assert (await response.json())["plugins"]["odd"]["state"] == "(1+2j)"
+    await server.stop()
+
+
+async def test_the_page_is_compressed_for_those_who_accept_it(
+    client: aiohttp.ClientSession,
+) -> None:
+    async with client.get(
+        "/metrics", headers={"Accept-Encoding": "gzip"}, auto_decompress=False
+    ) as response:
+        body = await response.read()
+
+    assert response.headers["Content-Encoding"] == "gzip"
+    assert b"epp_ready 0" in gzip.decompress(body)
+
+
+async def test_other_work_goes_on_while_a_large_page_is_written() -> None:
+    metrics = Metrics()
+    for index in range(900):
+        metrics.request(f"model-{index}", "m", "f", 0).admitted(1)
+    server = AdminServer(metrics, dict, "127.0.0.1", 0)
+    port = await server.start()
+    turns = 0
+
+    async def other_work() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with aiohttp.ClientSession() as session:
+        async with session.get(f"http://127.0.0.1:{port}/healthz"):
+            pass
+        async with asyncio.TaskGroup() as tasks:
+            work = tasks.create_task(other_work())
+            async with session.get(f"http://127.0.0.1:{port}/metrics") as response:
+                page = await response.read()
+            work.cancel()
+    await server.stop()
+    assert turns > len(page) / 65536 > 40
+
+
+async def test_a_scraper_that_leaves_early_does_no_harm(
+    metrics: Metrics, client: aiohttp.ClientSession
+) -> None:
+    for index in range(300):
+        metrics.request(f"model-{index}", "m", "f", 0).admitted(1)
+
+    async with client.get("/metrics") as response:
+        response.close()
+
+    async with client.get("/metrics") as response:
+        assert b"model-299" in await response.read()
+
+
+async def test_a_port_that_is_taken_is_an_error_that_names_it(server: AdminServer) -> None:
+    port = await server.start()
+    second = AdminServer(Metrics(), dict, "127.0.0.1", port)
+
+    with pytest.raises(ConfigError, match=f"127.0.0.1:{port}: "):
+        await second.start()
+    await second.stop()
+
+
+async def test_after_stop_nobody_listens(server: AdminServer) -> None:
+    port = await server.start()
+    await server.stop()
+
+    with pytest.raises(OSError, match=str(port)):
+        await asyncio.open_connection("127.0.0.1", port)
+
+
+def write_certificate(directory: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    (directory / "tls.crt").write_bytes(certificate.public_bytes(pem))
+    (directory / "tls.key").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+
+
+async def test_with_a_certificate_it_speaks_https(tmp_path: Path) -> None:
+    write_certificate(tmp_path)
+    trust = ssl.create_default_context(cafile=tmp_path / "tls.crt")
+    server = AdminServer(Metrics(), dict, "127.0.0.1", 0, cert_dir=tmp_path)
+    port = await server.start()
+
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(
+            f"https://127.0.0.1:{port}/healthz", ssl=trust, server_hostname="localhost"
+        ) as response,
+    ):
+        assert response.status == 200
+    await server.stop()
+
+
+async def test_a_directory_without_a_certificate_is_an_error_that_names_it(
+    tmp_path: Path,
+) -> None:
+    server = AdminServer(Metrics(), dict, "127.0.0.1", 0, cert_dir=tmp_path)
+
+    with pytest.raises(ConfigError, match=r"--metrics-cert-dir .* needs tls\.crt and tls\.key"):
+        await server.start()

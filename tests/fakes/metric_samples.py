@@ -1,0 +1,26 @@
+"""Reads metrics back the way a scraper does."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from epp.observability.metrics import Metrics
+
+
+def page(metrics: Metrics, accept: str = "") -> str:
+    """The whole exposition as text."""
+    slices, _ = metrics.exposition(accept)
+    return b"".join(slices).decode()
+
+
+def value_of(metrics: Metrics, name: str, **labels: str) -> float:
+    """The sum of the samples called `name` that have these labels; 0 if there are none."""
+    starts = (name + "{", name + " ")
+    lines = [line for line in page(metrics).split("\n") if line.startswith(starts)]
+    wanted = labels.items()
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families("\n".join(lines))
+        for sample in family.samples
+        if wanted <= sample.labels.items()
+    )

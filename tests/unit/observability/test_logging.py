@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from epp.observability.logging import LogLevel, ProcessLogHandler, configure_logging
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    libraries = {name: logging.getLogger(name).level for name in ("aiohttp", "asyncio", "grpc")}
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name, library_level in libraries.items():
+        logging.getLogger(name).setLevel(library_level)
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def stream() -> io.StringIO:
+    return io.StringIO()
+
+
+def lines(stream: io.StringIO) -> list[dict[str, object]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_an_event_is_a_json_line_with_its_key_values(stream: io.StringIO) -> None:
+    configure_logging(stream=stream)
+
+    structlog.get_logger("epp.room").info("endpoint added", endpoint="10.0.0.1:8000", count=2)
+
+    [line] = lines(stream)
+    assert list(line)[:4] == ["ts", "level", "logger", "msg"]
+    del line["ts"]
+    assert line == {
+        "level": "info",
+        "logger": "epp.room",
+        "msg": "endpoint added",
+        "endpoint": "10.0.0.1:8000",
+        "count": 2,
+    }
+
+
+def test_a_library_goes_through_the_same_renderer(stream: io.StringIO) -> None:
+    configure_logging(stream=stream)
+
+    logging.getLogger("some.library").warning("%s of %d", "two", 3, extra={"peer": "gw"})
+
+    [line] = lines(stream)
+    assert (line["msg"], line["level"], line["peer"]) == ("two of 3", "warning", "gw")
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [
+        ("error", ["ours error"]),
+        ("info", ["ours error", "ours info", "grpc info"]),
+        ("debug", ["ours error", "ours info", "grpc info", "ours debug"]),
+        ("trace", ["ours error", "ours info", "grpc info", "ours debug", "grpc debug"]),
+    ],
+)
+def test_a_level_shows_what_is_at_least_as_severe(
+    stream: io.StringIO, level: LogLevel, expected: list[str]
+) -> None:
+    configure_logging(level, stream=stream)
+    ours, library = structlog.get_logger("epp"), logging.getLogger("grpc")
+
+    ours.error("ours error")
+    ours.info("ours info")
+    library.info("grpc info")
+    ours.debug("ours debug")
+    library.debug("grpc debug")
+
+    assert [line["msg"] for line in lines(stream)] == expected
+
+
+def test_the_level_changes_at_run_time_for_loggers_that_exist(stream: io.StringIO) -> None:
+    configure_logging("info", stream=stream)
+    ours = structlog.get_logger("epp")
+    ours.debug("before")
+
+    configure_logging("debug", stream=stream)
+    ours.debug("after")
+
+    assert [line["msg"] for line in lines(stream)] == ["after"]
+
+
+def test_configuring_again_leaves_one_handler_of_ours_and_all_of_others(
+    stream: io.StringIO,
+) -> None:
+    other = logging.NullHandler()
+    logging.getLogger().addHandler(other)
+
+    configure_logging(stream=stream)
+    configure_logging(stream=stream)
+
+    handlers = logging.getLogger().handlers
+    assert sum(isinstance(handler, ProcessLogHandler) for handler in handlers) == 1
+    assert other in handlers
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_a_traceback_shows_no_local_variables(stream: io.StringIO, log_format: str) -> None:
+    configure_logging(log_format="json" if log_format == "json" else "console", stream=stream)
+    try:
+        token = "s3cr3t".upper()
+        raise ValueError(len(token))
+    except ValueError:
+        structlog.get_logger("epp").exception("failed")
+
+    assert "ValueError: 6" in stream.getvalue()
+    assert "S3CR3T" not in stream.getvalue()
+
+
+def test_values_cannot_reach_the_terminal(stream: io.StringIO) -> None:
+    configure_logging(log_format="console", stream=stream)
+
+    structlog.get_logger("epp").info("seen", model="a\x1b[2J\nfake line")
+    logging.getLogger("lib").info("from %s", "b\x1b[2J\nfake line")
+    try:
+        raise ValueError("c\x1b[2J")
+    except ValueError:
+        structlog.get_logger("epp").exception("failed")
+
+    assert "\x1b" not in stream.getvalue()
+    assert "\nfake line" not in stream.getvalue()
+    assert "\\x1b[2J" in stream.getvalue()
+
+
+def test_an_ordinary_line_for_people_is_short(stream: io.StringIO) -> None:
+    configure_logging(log_format="console", stream=stream)
+
+    structlog.get_logger("epp.room").info("endpoint added", endpoint="10.0.0.1:8000")
+
+    assert stream.getvalue().count("\n") == 1
+    assert "endpoint added" in stream.getvalue()
+    assert "endpoint=10.0.0.1:8000" in stream.getvalue()

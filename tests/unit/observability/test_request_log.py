@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epp.framework.request import TerminationCause, Usage
+from epp.observability.request_log import (
+    MAX_TEXT,
+    RequestLog,
+    RequestLogFormat,
+    RequestRecord,
+)
+
+NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
+
+SERVED = RequestRecord(
+    method="POST",
+    path="/v1/chat/completions",
+    model="llama",
+    target_model="llama",
+    endpoint="10.0.0.1:8000",
+    served="10.0.0.1:8000",
+    reason="least in flight of 3",
+    status=200,
+    seconds=1.234,
+    ttft_seconds=0.1,
+    usage=Usage(prompt_tokens=10, completion_tokens=20, total_tokens=30, cached_tokens=3),
+    streaming=True,
+    request_id="r-1",
+    cause=TerminationCause.NATURAL,
+)
+REJECTED = RequestRecord(
+    method="POST",
+    path="/v1/completions",
+    model="llama",
+    reason="no endpoints available",
+    status=503,
+    details="epp_rejected-no-endpoints",
+    seconds=0.002,
+)
+
+
+def written(record: RequestRecord, log_format: RequestLogFormat) -> str:
+    stream = io.StringIO()
+    RequestLog(stream, log_format, now=lambda: NOON).write(record)
+    return stream.getvalue()
+
+
+def test_a_served_request_is_one_line_for_people() -> None:
+    assert written(SERVED, "console") == (
+        "12:00:00  200  POST  /v1/chat/completions  llama               1.23s"
+        "  -> 10.0.0.1:8000 (least in flight of 3)  ttft 100ms  tokens 10 (3 cached)+20\n"
+    )
+
+
+def test_a_rejection_is_a_line_with_its_reason() -> None:
+    assert written(REJECTED, "console") == (
+        "12:00:00  503  POST  /v1/completions       llama                 2ms"
+        "  -> rejected: no-endpoints (no endpoints available)\n"
+    )
+
+
+def test_another_endpoint_than_picked_a_rewritten_model_and_an_early_end_are_told() -> None:
+    record = RequestRecord(
+        method="POST",
+        path="/v1/completions",
+        model="food",
+        target_model="food-v2",
+        endpoint="10.0.0.1:8000,10.0.0.2:8000",
+        served="10.0.0.2:8000",
+        cause=TerminationCause.CLIENT_DISCONNECT,
+    )
+
+    line = written(record, "console")
+
+    assert "  ---  " in line
+    assert "food=>food-v2" in line
+    assert "served by 10.0.0.2:8000" in line
+    assert line.endswith("[client-disconnect]\n")
+
+
+def test_a_request_without_model_and_endpoint_is_told() -> None:
+    line = written(RequestRecord(method="GET", path="/v1/models", reason="why"), "console")
+
+    assert "/v1/models" in line
+    assert line.endswith("-> no endpoint (why)\n")
+
+
+def test_a_line_for_machines_has_what_is_known_and_nothing_else() -> None:
+    assert json.loads(written(REJECTED, "json")) == {
+        "ts": "2026-01-02T12:00:00+00:00",
+        "level": "info",
+        "msg": "request",
+        "method": "POST",
+        "path": "/v1/completions",
+        "model": "llama",
+        "reason": "no endpoints available",
+        "status": 503,
+        "details": "epp_rejected-no-endpoints",
+        "seconds": 0.002,
+        "streaming": False,
+    }
+    served = json.loads(written(SERVED, "json"))
+    assert served["usage"]["completion_tokens"] == 20
+    assert served["cause"] == "natural"
+    assert served["request_id"] == "r-1"
+
+
+@pytest.mark.parametrize("log_format", ["console", "json"])
+@given(text=st.text(max_size=300))
+def test_no_client_can_forge_a_line_or_reach_the_terminal(
+    log_format: RequestLogFormat, text: str
+) -> None:
+    record = RequestRecord(
+        method=text,
+        path=text,
+        model=text,
+        target_model=text + "x",
+        endpoint=text,
+        served=text,
+        reason=text,
+        request_id=text,
+        details=text,
+    )
+
+    line = written(record, log_format)
+
+    assert line.endswith("\n")
+    assert line[:-1].isprintable()
+    assert len(line) < 8 * 10 * (MAX_TEXT + 40)
+
+
+def test_a_value_with_blanks_is_quoted_so_that_it_stays_one_part() -> None:
+    record = RequestRecord(
+        method="GET", path='/x  -> 1.1.1.1:1 (picked) "', model="a b", endpoint="10.0.0.1:1"
+    )
+
+    line = written(record, "console")
+
+    assert '"/x  -> 1.1.1.1:1 (picked) \\""' in line
+    assert '"a b"' in line
+
+
+def test_a_long_value_is_cut() -> None:
+    line = written(RequestRecord(method="GET", path="/" + "x" * 100_000), "json")
+
+    assert len(json.loads(line)["path"]) == MAX_TEXT
+
+
+def test_a_terminal_that_cannot_show_a_character_gets_its_number() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+
+    RequestLog(stream, "console").write(RequestRecord(method="GET", path="/", model="modèle"))
+
+    assert b"mod\\xe8le" in raw.getvalue()
+
+
+class BrokenPipe(io.StringIO):
+    def write(self, _text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_a_broken_pipe_costs_the_line_only() -> None:
+    RequestLog(BrokenPipe(), "console").write(SERVED)
+
+
+def test_a_closed_stream_costs_the_line_only() -> None:
+    stream = io.StringIO()
+    log = RequestLog(stream, "json")
+    stream.close()
+
+    log.write(SERVED)
