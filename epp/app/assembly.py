@@ -1,0 +1,98 @@
+"""Builds the request path: everything between a stream's bytes and the pool's snapshot."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from epp.gateway.context import GatewayContext, GatewaySettings
+from epp.gateway.overload import LoadGuard, OverloadLimits
+from epp.gateway.service import ExternalProcessor
+from epp.plugins.parsers.defaults import default_parsers
+from epp.request_control.body_hooks import BodyHooks
+from epp.request_control.completion import Completion
+from epp.request_control.director import Director, DirectorSettings
+from epp.request_control.hooks import HookRunner, Hooks
+from epp.request_control.parsing import ParserSelector
+from epp.request_control.reporting import Reporter
+from epp.request_control.response import ResponseContext, ResponseSettings
+from epp.scheduling.least_in_flight import LeastInFlightScheduler
+from epp.support.tasks import TaskOwner
+
+if TYPE_CHECKING:
+    from epp.datastore.datastore import Datastore
+    from epp.framework.request_handling import Parser
+    from epp.framework.scheduling import Scheduler
+    from epp.observability.metrics import Metrics
+    from epp.observability.request_log import RequestLog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestPathSettings:
+    """Settings of every room on the request path."""
+
+    director: DirectorSettings = field(default_factory=DirectorSettings)
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    response: ResponseSettings = field(default_factory=ResponseSettings)
+    overload: OverloadLimits = field(default_factory=OverloadLimits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestPath:
+    """What `Application` runs: the handler of streams, its guard and its tasks."""
+
+    processor: ExternalProcessor
+    guard: LoadGuard
+    tasks: TaskOwner
+
+
+def build_request_path(
+    datastore: Datastore,
+    metrics: Metrics,
+    settings: RequestPathSettings,
+    *,
+    rng: random.Random,
+    request_log: RequestLog | None = None,
+    hooks: Hooks | None = None,
+    scheduler: Scheduler | None = None,
+    parsers: Sequence[Parser] | None = None,
+    now: Callable[[], float] = time.monotonic,
+) -> RequestPath:
+    """Connect the rooms. Hooks, scheduler and parsers default to the built-in ones."""
+    tasks = TaskOwner()
+    runner = HookRunner(hooks or Hooks(), metrics, now)
+    body_hooks = BodyHooks(runner, tasks)
+    reporter = Reporter(metrics, request_log, now)
+    guard = LoadGuard(settings.overload, metrics, now)
+    director = Director(
+        datastore=datastore,
+        parsers=ParserSelector(default_parsers() if parsers is None else parsers),
+        hooks=runner,
+        scheduler=scheduler or LeastInFlightScheduler(rng),
+        metrics=metrics,
+        on_end=Completion(body_hooks, reporter, now),
+        settings=settings.director,
+        rng=rng,
+        now=now,
+    )
+    context = GatewayContext(
+        director=director,
+        response=ResponseContext(
+            datastore=datastore,
+            hooks=runner,
+            body_hooks=body_hooks,
+            metrics=metrics,
+            settings=settings.response,
+            now=now,
+        ),
+        guard=guard,
+        reporter=reporter,
+        metrics=metrics,
+        tasks=tasks,
+        settings=settings.gateway,
+        now=now,
+    )
+    return RequestPath(processor=ExternalProcessor(context), guard=guard, tasks=tasks)
