@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError, WrapValidator
 from pydantic_core import PydanticCustomError
@@ -107,11 +107,10 @@ def _problem(detail: ErrorDetails) -> str:
         return f"{path}: key {value_text(detail['input'])} is not allowed; {_SHAPES[kind]}"
     path = path_text(detail["loc"])
     if kind in ("too_short", "too_long"):
-        return f"{path}: {_entries(context)}"
+        bound = (
+            f"at least {context['min_length']}"
+            if kind == "too_short"
+            else f"at most {context['max_length']}"
+        )
+        return f"{path}: {len(detail['input'])} entries are not allowed; {bound}"
     return not_allowed(path, detail["input"], _SHAPES.get(kind) or detail["msg"])
-
-
-def _entries(context: Mapping[str, Any]) -> str:
-    bound = f"at least {context['min_length']}" if "min_length" in context else ""
-    bound = bound or f"at most {context['max_length']}"
-    return f"{context['actual_length']} entries are not allowed; {bound}"

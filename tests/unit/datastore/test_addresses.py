@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+
+from epp.datastore.addresses import canonical_ip, join_host_port, routable_ip
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("FD00:0:0::1", "fd00::1"),
+        ("fd00:0000:0000:0000:0000:0000:0000:0001", "fd00::1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("fe80::1%eth0", None),
+        ("[fd00::1]", None),
+        ("010.0.0.1", None),
+        ("10.0.0.1:8000", None),
+        ("localhost", None),
+        ("", None),
+    ],
+)
+def test_an_ip_has_one_spelling(text: str, expected: str | None) -> None:
+    assert canonical_ip(text) == expected
+
+
+@pytest.mark.parametrize("text", ["0.0.0.0", "::", "224.0.0.1", "ff02::1", "host"])
+def test_where_nothing_can_listen_is_not_routable(text: str) -> None:
+    assert routable_ip(text) is None
+
+
+def test_ipv6_stands_in_brackets_before_a_port() -> None:
+    assert join_host_port("fd00::1", 8000) == "[fd00::1]:8000"
+    assert join_host_port("10.0.0.1", 8000) == "10.0.0.1:8000"
