@@ -104,9 +104,6 @@ async def serve(
         port = runner.addresses[0][1]
         yield RunningSimulator(settings.host, port, app[ENGINE], app[FAILURES])
     finally:
-        if runner.server is not None:
-            for connection in runner.server.connections:
-                connection.force_close()
         await runner.cleanup()
 
 
