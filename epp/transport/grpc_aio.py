@@ -95,27 +95,28 @@ class StreamService:
             await asyncio.wait(self._open_streams)
 
     async def _serve(self, _: AsyncIterable[bytes], context: ServicerContext) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open_streams.add(task)
+        task.add_done_callback(self._open_streams.discard)
         self._observer.stream_opened()
         started = self._clock()
+        stream = GrpcStream(context, task, self._limits.max_receive_bytes)
         code = StatusCode.CANCELLED
         try:
-            end = await self._converse(context)
+            end = await self._converse(stream)
             code = end.code
-            if code is not StatusCode.OK:
-                await context.abort(_GRPC_CODES[code], end.message)
         except asyncio.CancelledError:
             if self._cut_at is not None and self._clock() >= self._cut_at:
                 code = StatusCode.UNAVAILABLE  # what grpcio tells the peer when it cuts streams
             raise
         finally:
             self._observer.stream_closed(_GO_NAMES[code], self._clock() - started)
+            await stream.dispose()
+        if code is not StatusCode.OK:
+            await context.abort(_GRPC_CODES[code], end.message)
 
-    async def _converse(self, context: ServicerContext) -> StreamEnd:
-        task = asyncio.current_task()
-        assert task is not None
-        self._open_streams.add(task)
-        task.add_done_callback(self._open_streams.discard)
-        stream = GrpcStream(context, task, self._limits.max_receive_bytes)
+    async def _converse(self, stream: GrpcStream) -> StreamEnd:
         handler: StreamHandler | None = None
         try:
             handler = self._handler_factory(stream)
@@ -133,8 +134,6 @@ class StreamService:
             log.exception("stream handler failed", method=self._method)
             self._disconnect(handler, stream)
             return StreamEnd(StatusCode.INTERNAL, "internal error")
-        finally:
-            await stream.dispose()
 
     def _disconnect(self, handler: StreamHandler | None, stream: GrpcStream) -> None:
         if handler is None or stream.end is not None:

@@ -90,19 +90,19 @@ class StreamClient:
         return self._open()
 
 
-@asynccontextmanager
-async def serving(
+def stream_server(
     factory: StreamHandlerFactory,
     *,
+    port: int = 0,
     limits: MessageLimits | None = None,
     observer: CountingObserver | None = None,
-    client_options: tuple[tuple[str, int], ...] = (),
-) -> AsyncIterator[StreamClient]:
-    """A server on a port of the system's choice, and a client connected to it."""
+    credentials: grpc.ServerCredentials | None = None,
+) -> GrpcServer:
+    """A server of the test service, not started yet."""
     limits = limits or MessageLimits()
-    server = GrpcServer(
+    return GrpcServer(
         address="127.0.0.1",
-        port=0,
+        port=port,
         port_flag="--grpc-port",
         handlers=(),
         stream_service=StreamService(
@@ -112,8 +112,21 @@ async def serving(
             limits=limits,
             observer=observer or CountingObserver(),
         ),
+        credentials=credentials,
         limits=limits,
     )
+
+
+@asynccontextmanager
+async def serving(
+    factory: StreamHandlerFactory,
+    *,
+    limits: MessageLimits | None = None,
+    observer: CountingObserver | None = None,
+    client_options: tuple[tuple[str, int], ...] = (),
+) -> AsyncIterator[StreamClient]:
+    """A server on a port of the system's choice, and a client connected to it."""
+    server = stream_server(factory, limits=limits, observer=observer)
     port = await server.start()
     options = (
         ("grpc.max_receive_message_length", -1),

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+
+from epp.transport.certificates import CertificatePair, Certificates
+from tests.fakes.certificates import certificate_of, new_pair, shake_hands, write_pair
+from tests.fakes.logs import awaitable_logs, until_logged
+from tests.fakes.streams import SERVICE, TellingHandler, stream_server
+
+
+@asynccontextmanager
+async def tls_server(certificates: Certificates) -> AsyncIterator[int]:
+    server = stream_server(TellingHandler, credentials=certificates.server_credentials())
+    port = await server.start()
+    try:
+        yield port
+    finally:
+        await server.stop(0)
+
+
+@asynccontextmanager
+async def open_channel(port: int, pair: CertificatePair) -> AsyncIterator[grpc.aio.Channel]:
+    credentials = grpc.ssl_channel_credentials(root_certificates=pair.chain)
+    async with grpc.aio.secure_channel(f"localhost:{port}", credentials) as channel:
+        yield channel
+
+
+async def test_a_self_signed_certificate_is_shown_and_h2_agreed_on() -> None:
+    pair = new_pair()
+    async with tls_server(Certificates(pair)) as port:
+        handshake = await shake_hands(port)
+
+    assert handshake.protocol == "h2"
+    assert handshake.certificate == certificate_of(pair)
+
+
+async def test_streams_work_over_tls() -> None:
+    pair = new_pair()
+    async with tls_server(Certificates(pair)) as port, open_channel(port, pair) as channel:
+        call: grpc.aio.StreamStreamCall[bytes, bytes] = channel.stream_stream(f"/{SERVICE}/Talk")()
+        await call.write(b"hello")
+        assert await call.read() == b"hello"
+
+
+async def test_a_replaced_pair_is_for_new_handshakes_and_old_streams_live_on() -> None:
+    old, new = new_pair(), new_pair()
+    certificates = Certificates(old)
+    async with tls_server(certificates) as port, open_channel(port, old) as channel:
+        call: grpc.aio.StreamStreamCall[bytes, bytes] = channel.stream_stream(f"/{SERVICE}/Talk")()
+        await call.write(b"before")
+        assert await call.read() == b"before"
+
+        certificates.replace(new)
+
+        for _ in range(2):
+            assert (await shake_hands(port)).certificate == certificate_of(new)
+        await call.write(b"after")
+        assert await call.read() == b"after"
+
+
+async def test_files_that_change_are_used_and_broken_ones_are_left_aside(tmp_path: Path) -> None:
+    first, second = new_pair(), new_pair()
+    write_pair(tmp_path, first)
+    certificates = Certificates(first)
+    with awaitable_logs() as logs:
+        async with tls_server(certificates) as port:
+            follower = asyncio.create_task(certificates.follow(tmp_path, quiet_seconds=0.02))
+
+            broken = CertificatePair(chain=b"no certificate", key=b"no key")
+            write_pair(tmp_path, broken)
+            await until_logged(logs, "certificate not reloaded, the old one stays")
+            assert (await shake_hands(port)).certificate == certificate_of(first)
+
+            write_pair(tmp_path, second)
+            await until_logged(logs, "certificate reloaded")
+            assert (await shake_hands(port)).certificate == certificate_of(second)
+
+            follower.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await follower
