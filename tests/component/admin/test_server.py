@@ -4,7 +4,7 @@ import asyncio
 import datetime
 import gzip
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 import aiohttp
@@ -99,30 +99,41 @@ async def test_the_page_is_compressed_for_those_who_accept_it(
     assert b"epp_ready 0" in gzip.decompress(body)
 
 
-async def test_other_work_goes_on_while_a_large_page_is_written() -> None:
-    metrics = Metrics()
-    for index in range(900):
-        metrics.request(f"model-{index}", "m", "f", 0).admitted(1)
+class MetricsInSlices(Metrics):
+    """Notes how often other work had its turn when each slice of the page is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turns = 0
+        self.turns_at_slice: list[int] = []
+
+    def exposition(self, accept: str = "") -> tuple[Iterator[bytes], str]:
+        return self._slices(), super().exposition(accept)[1]
+
+    def _slices(self) -> Iterator[bytes]:
+        for _ in range(5):
+            self.turns_at_slice.append(self.turns)
+            yield b"# a slice\n"
+
+
+async def test_other_work_has_its_turn_between_the_slices_of_a_page() -> None:
+    metrics = MetricsInSlices()
     server = AdminServer(metrics, dict, "127.0.0.1", 0)
     port = await server.start()
-    turns = 0
 
     async def other_work() -> None:
-        nonlocal turns
         while True:
-            turns += 1
+            metrics.turns += 1
             await asyncio.sleep(0)
 
-    async with aiohttp.ClientSession() as session:
-        async with session.get(f"http://127.0.0.1:{port}/healthz"):
-            pass
-        async with asyncio.TaskGroup() as tasks:
-            work = tasks.create_task(other_work())
-            async with session.get(f"http://127.0.0.1:{port}/metrics") as response:
-                page = await response.read()
-            work.cancel()
+    async with asyncio.TaskGroup() as tasks, aiohttp.ClientSession() as session:
+        work = tasks.create_task(other_work())
+        async with session.get(f"http://127.0.0.1:{port}/metrics") as response:
+            page = await response.read()
+        work.cancel()
     await server.stop()
-    assert turns > len(page) / 65536 > 40
+    assert page == b"# a slice\n" * 5
+    assert sorted(set(metrics.turns_at_slice)) == metrics.turns_at_slice
 
 
 async def test_a_scraper_that_leaves_early_does_no_harm(
