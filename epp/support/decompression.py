@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol
 
-MAX_MEMBERS = 10_000
+MAX_MEMBERS = 1000
 """Compressed pieces in one body; each costs more than its few bytes suggest."""
 
 CODINGS = ("gzip", "deflate", *(("zstd",) if importlib.util.find_spec("zstandard") else ()))

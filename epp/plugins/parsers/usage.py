@@ -69,11 +69,12 @@ class UsageSum:
             self._reported_total = total
 
     def result(self) -> Usage | None:
-        """All of it; the total is the reported one, else the sum."""
+        """All of it; the total is the reported one, else the sum of what was reported."""
         usage = self._usage
-        if usage is not None:
-            both = (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
-            usage.total_tokens = self._reported_total or both
+        if usage is None:
+            return None
+        parts = [n for n in (usage.prompt_tokens, usage.completion_tokens) if n is not None]
+        usage.total_tokens = self._reported_total or (sum(parts) if parts else None)
         return usage
 
 
