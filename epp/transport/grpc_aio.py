@@ -176,28 +176,33 @@ class GrpcServer:
         self._port_flag = port_flag
         self._credentials = credentials
         self._stream_service = stream_service
-        self._server = grpc.aio.server(options=_options(limits or MessageLimits()))
-        self._server.add_generic_rpc_handlers(tuple(handlers))
+        self._handlers = tuple(handlers)
         if stream_service is not None:
-            self._server.add_generic_rpc_handlers((stream_service.generic_handler(),))
+            self._handlers += (stream_service.generic_handler(),)
+        self._limits = limits or MessageLimits()
+        self._server: grpc.aio.Server | None = None
 
     async def start(self) -> int:
         """Listen and serve; return the port, which port 0 leaves to the system."""
+        server = grpc.aio.server(handlers=self._handlers, options=_options(self._limits))
         target = f"{self._address}:{self._port}"
         try:
             if self._credentials is None:
-                port = self._server.add_insecure_port(target)
+                port = server.add_insecure_port(target)
             else:
-                port = self._server.add_secure_port(target, self._credentials)
+                port = server.add_secure_port(target, self._credentials)
         except RuntimeError as error:
             raise ConfigError(
                 f"{self._port_flag}: can't listen on {target}; another process may use the port"
             ) from error
-        await self._server.start()
+        await server.start()
+        self._server = server
         return port
 
     async def stop(self, grace: float) -> None:
         """Accept no more streams, wait up to `grace` seconds for open ones, then cut them."""
+        if self._server is None:
+            return
         if self._stream_service is not None:
             self._stream_service.cut_after(grace)
         await self._server.stop(grace)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import grpc
@@ -93,7 +93,7 @@ class StreamClient:
 def stream_server(
     factory: StreamHandlerFactory,
     *,
-    port: int = 0,
+    handlers: Sequence[grpc.GenericRpcHandler] = (),
     limits: MessageLimits | None = None,
     observer: CountingObserver | None = None,
     credentials: grpc.ServerCredentials | None = None,
@@ -102,9 +102,9 @@ def stream_server(
     limits = limits or MessageLimits()
     return GrpcServer(
         address="127.0.0.1",
-        port=port,
+        port=0,
         port_flag="--grpc-port",
-        handlers=(),
+        handlers=handlers,
         stream_service=StreamService(
             service=SERVICE,
             method=METHOD,
