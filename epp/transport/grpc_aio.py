@@ -71,7 +71,7 @@ class StreamService:
         self._service = service
         self._method = method
         self._handler_factory = handler_factory
-        self._limits = limits
+        self.limits = limits
         self._observer = observer
         self._clock = clock
         self._has_named_limit = False
@@ -101,7 +101,7 @@ class StreamService:
         task.add_done_callback(self._open_streams.discard)
         self._observer.stream_opened()
         started = self._clock()
-        stream = GrpcStream(context, task, self._limits.max_receive_bytes)
+        stream = GrpcStream(context, task, self.limits.max_receive_bytes)
         code = StatusCode.CANCELLED
         try:
             end = await self._converse(stream)
@@ -144,7 +144,7 @@ class StreamService:
             log.exception("stream handler failed to disconnect", method=self._method)
 
     def _refuse(self, size: int) -> StreamEnd:
-        flag, limit = self._limits.receive_flag, self._limits.max_receive_bytes
+        flag, limit = self.limits.receive_flag, self.limits.max_receive_bytes
         if not self._has_named_limit:
             self._has_named_limit = True
             log.warning(
@@ -166,10 +166,9 @@ class GrpcServer:
         address: str,
         port: int,
         port_flag: str,
-        handlers: Sequence[grpc.GenericRpcHandler],
+        handlers: Sequence[grpc.GenericRpcHandler] = (),
         stream_service: StreamService | None = None,
         credentials: grpc.ServerCredentials | None = None,
-        limits: MessageLimits | None = None,
     ) -> None:
         self._address = address
         self._port = port
@@ -179,7 +178,7 @@ class GrpcServer:
         self._handlers = tuple(handlers)
         if stream_service is not None:
             self._handlers += (stream_service.generic_handler(),)
-        self._limits = limits or MessageLimits()
+        self._limits = stream_service.limits if stream_service is not None else MessageLimits()
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> int:

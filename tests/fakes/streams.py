@@ -99,7 +99,6 @@ def stream_server(
     credentials: grpc.ServerCredentials | None = None,
 ) -> GrpcServer:
     """A server of the test service, not started yet."""
-    limits = limits or MessageLimits()
     return GrpcServer(
         address="127.0.0.1",
         port=0,
@@ -109,11 +108,10 @@ def stream_server(
             service=SERVICE,
             method=METHOD,
             handler_factory=factory,
-            limits=limits,
+            limits=limits or MessageLimits(),
             observer=observer or CountingObserver(),
         ),
         credentials=credentials,
-        limits=limits,
     )
 
 

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+import h2.connection
+import h2.events
+
+from tests.fakes.streams import (
+    CountingObserver,
+    Opened,
+    SilentHandler,
+    TellingHandler,
+    read_all,
+    serving,
+    stream_server,
+)
+
+
+async def test_stopping_waits_for_open_streams_within_its_grace() -> None:
+    observer = CountingObserver()
+    opened = Opened(SilentHandler)
+    async with serving(opened, observer=observer) as client:
+        call = client.open()
+        await call.write(b"question")
+        handler = await opened.next()
+        await handler.events.get()
+
+        stopping = asyncio.create_task(client.server.stop(30))
+        await call.write(b"more")
+        assert await handler.events.get() == b"more"
+        handler.outlet.send((b"answer",))
+        handler.outlet.close()
+
+        assert await read_all(call) == [b"answer"]
+        await stopping
+    assert observer.codes == ["OK"]
+
+
+async def test_a_server_that_never_started_stops() -> None:
+    await stream_server(TellingHandler).stop(0)
+
+
+async def test_methods_other_than_the_one_served_are_unimplemented() -> None:
+    server = stream_server(TellingHandler)
+    port = await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call: grpc.aio.StreamStreamCall[bytes, bytes] = channel.stream_stream("/other/Method")()
+        assert await call.code() is grpc.StatusCode.UNIMPLEMENTED
+    await server.stop(0)
+
+
+async def test_a_gateway_may_ping_as_often_as_it_likes() -> None:
+    server = stream_server(TellingHandler)
+    port = await server.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    connection = h2.connection.H2Connection()
+    connection.initiate_connection()
+    acknowledged = 0
+
+    for number in range(20):
+        connection.ping(number.to_bytes(8, "big"))
+        writer.write(connection.data_to_send())
+        while acknowledged <= number:
+            for event in connection.receive_data(await reader.read(65_536)):
+                assert not isinstance(event, h2.events.ConnectionTerminated)
+                acknowledged += isinstance(event, h2.events.PingAckReceived)
+
+    writer.close()
+    await writer.wait_closed()
+    await server.stop(0)
