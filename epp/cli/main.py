@@ -63,7 +63,7 @@ def _serve(arguments: Sequence[str]) -> int:
         return 0
     for warning in command.warnings:
         print(f"epp serve: warning: {warning}", file=sys.stderr)
-    from epp.app.application import serve
+    from epp.app.serve import serve
 
     return serve(command.options)
 

@@ -11,7 +11,7 @@ RECENT_SECONDS = 30.0
 
 
 class EndpointId(NamedTuple):
-    """What state of an endpoint is keyed by: a pod re-created under its name is another endpoint."""
+    """Key of an endpoint's state: a pod re-created under its name is another endpoint."""
 
     pod_uid: str
     port: int

@@ -46,17 +46,21 @@ class StreamModes:
 
     request: BodyMode
     response: BodyPolicy
-    observing: bool
+    observing: bool = False
     """The gateway only shows its traffic and takes no answers."""
+    may_leave_after_pick: bool = False
+    """Whether a half-close right after the pick is how this gateway goes on without us: one that
+    shows no response bodies, or one that names no modes and asks for the pick alone."""
 
 
 def stream_modes(first: wire.ProcessingRequest) -> StreamModes:
     """Read the first message of a stream. Without a `protocol_config` it is full duplex."""
+    observing = first.observability_mode
     if not first.HasField("protocol_config"):
-        request = response = BodyMode.FULL_DUPLEX
-    else:
-        # GRPC and what future versions add are close relatives of full duplex.
-        config = first.protocol_config
-        request = _MODES.get(config.request_body_mode, BodyMode.FULL_DUPLEX)
-        response = _MODES.get(config.response_body_mode, BodyMode.FULL_DUPLEX)
-    return StreamModes(request, _RESPONSE_POLICIES[response], first.observability_mode)
+        return StreamModes(BodyMode.FULL_DUPLEX, BodyPolicy.HOLD, observing, True)
+    # GRPC and what future versions add are close relatives of full duplex.
+    config = first.protocol_config
+    request = _MODES.get(config.request_body_mode, BodyMode.FULL_DUPLEX)
+    response = _MODES.get(config.response_body_mode, BodyMode.FULL_DUPLEX)
+    unseen = response is BodyMode.NONE
+    return StreamModes(request, _RESPONSE_POLICIES[response], observing, unseen)

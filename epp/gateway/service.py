@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from epp.transport.streams import Outlet
 
 SERVICE_NAME = "envoy.service.ext_proc.v3.ExternalProcessor"
-METHOD = f"/{SERVICE_NAME}/Process"
+METHOD_NAME = "Process"
+METHOD = f"/{SERVICE_NAME}/{METHOD_NAME}"
 
 
 class ExternalProcessor:

@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 
 from epp.framework.errors import Rejection
 from epp.framework.request import TerminationCause
-from epp.gateway.modes import stream_modes
+from epp.gateway.modes import BodyMode, StreamModes, stream_modes
 from epp.gateway.request_side import RequestSide, RequestState
 from epp.gateway.response_side import ResponseSide
 from epp.request_control.response import BodyPolicy
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from epp.gateway.context import GatewayContext
 
 
+_UNKNOWN_MODES = StreamModes(BodyMode.FULL_DUPLEX, BodyPolicy.HOLD)
+
+
 class Transaction:
     """Handler of one `Process` stream. Knows no transport: it is called, and sends to an outlet."""
 
@@ -27,10 +30,9 @@ class Transaction:
         "_closed",
         "_context",
         "_half_closed",
-        "_observing",
+        "_modes",
         "_on_closed",
         "_outlet",
-        "_policy",
         "_request",
         "_response",
     )
@@ -43,8 +45,7 @@ class Transaction:
         self._on_closed = on_closed
         self._request: RequestSide | None = None
         self._response: ResponseSide | None = None
-        self._policy = BodyPolicy.HOLD
-        self._observing = False
+        self._modes = _UNKNOWN_MODES
         self._half_closed = False
         self._closed = False
 
@@ -115,9 +116,7 @@ class Transaction:
             self._close(StatusCode.UNAVAILABLE, message)
 
     def _open(self, first: wire.ProcessingRequest) -> RequestSide:
-        modes = stream_modes(first)
-        self._policy = modes.response
-        self._observing = modes.observing
+        self._modes = modes = stream_modes(first)
         self._request = RequestSide(
             self._context,
             modes.request,
@@ -148,11 +147,12 @@ class Transaction:
 
     def _new_response(self, request: RequestSide) -> ResponseSide:
         request.overtaken()
-        self._response = ResponseSide(self._context, self._policy, self._send, request.active)
+        policy = self._modes.response
+        self._response = ResponseSide(self._context, policy, self._send, request.active)
         return self._response
 
     def _send(self, messages: Iterable[bytes]) -> None:
-        if not self._observing:
+        if not self._modes.observing:
             self._outlet.send(messages)
 
     def _violation(self, message: str) -> None:
@@ -165,9 +165,9 @@ class Transaction:
             self._close(StatusCode.OK)
 
     def _cause_of_half_close(self) -> TerminationCause:
-        """A gateway that shows no response bodies leaves after the pick; others leave early."""
-        unseen = self._policy is BodyPolicy.UNSEEN
-        return TerminationCause.NATURAL if unseen else TerminationCause.CLIENT_DISCONNECT
+        if self._response is None and self._modes.may_leave_after_pick:
+            return TerminationCause.NATURAL
+        return TerminationCause.CLIENT_DISCONNECT
 
     def _end(self, cause: TerminationCause) -> None:
         request, response = self._request, self._response

@@ -40,4 +40,7 @@ def rewritten_body(request: InferenceRequest, body: bytes) -> bytes | None:
     parsed = request.parsed
     if parsed is None or not parsed.is_json_object or request.target_model == parsed.model:
         return None
-    return with_model(body, request.target_model)
+    try:
+        return with_model(body, request.target_model)
+    except ValueError as error:
+        raise Rejection(ErrorCode.BAD_REQUEST, str(error)) from error

@@ -8,17 +8,16 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
 
 from epp.simulator.server import serve
 from epp.simulator.settings import SimulatorSettings
+from epp.support.event_loop import run_in_loop
 
 
 def run_until_told(settings: SimulatorSettings, *, exit_with_parent: bool) -> int:
     """Serve until SIGTERM or SIGINT, or the end of standard input; the exit code."""
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_serve_until_told(settings, exit_with_parent))
+        run_in_loop(_serve_until_told(settings, exit_with_parent))
     except OSError as error:
         sys.stderr.write(f"epp simulator: can't listen on {settings.host}: {error}\n")
         return 1
@@ -45,11 +44,3 @@ def _await_end_of_input(loop: asyncio.AbstractEventLoop, told: asyncio.Event) ->
         pass
     with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends already
         loop.call_soon_threadsafe(told.set)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -206,8 +206,9 @@ class Exchange:
     async def status(self) -> grpc.StatusCode:
         """Status of the stream, which must have ended without another answer."""
         async with asyncio.timeout(ANSWER_TIMEOUT):
-            data = await self._call.read()
-            assert data is grpc.aio.EOF, read_answer(data)
+            with suppress(grpc.aio.AioRpcError):
+                data = await self._call.read()
+                assert data is grpc.aio.EOF, read_answer(data)
             code: grpc.StatusCode = await self._call.code()
         return code
 

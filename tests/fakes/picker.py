@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -16,9 +15,8 @@ from epp.framework.endpoint import Endpoint
 from epp.gateway.service import SERVICE_NAME
 from epp.observability.metrics import Metrics
 from epp.transport.grpc_aio import GrpcServer, MessageLimits, StreamService
+from tests.fakes.eventually import eventually
 from tests.fakes.gateway_client import Exchange, GatewayClient, gateway_client
-
-SETTLE_TIMEOUT = 10.0
 
 
 class Records:
@@ -67,9 +65,7 @@ class Picker:
 
     async def settled(self) -> None:
         """Wait until no stream is open and nothing is in flight."""
-        async with asyncio.timeout(SETTLE_TIMEOUT):
-            while self.path.guard.streams or any(self.in_flight.values()):
-                await asyncio.sleep(0.001)  # noqa: ASYNC110 - no event tells of all of these
+        await eventually(lambda: not self.path.guard.streams and not any(self.in_flight.values()))
         assert self.path.guard.buffered_bytes == 0
 
 
@@ -131,8 +127,6 @@ async def running_picker(
         address="127.0.0.1",
         port=0,
         port_flag="--grpc-port",
-        handlers=(),
-        limits=limits,
         stream_service=StreamService(
             service=SERVICE_NAME,
             method="Process",

@@ -1,0 +1,88 @@
+"""What the process makes of changes in the pool: readiness, gauges and log lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import structlog
+
+from epp.datastore.inference_pool import FailureMode
+
+if TYPE_CHECKING:
+    from epp.app.options import ServeOptions
+    from epp.datastore.datastore import Change
+    from epp.datastore.inference_pool import InferencePool
+    from epp.framework.request_handling import Parser
+    from epp.gateway.health import HealthState
+    from epp.observability.metrics import Metrics
+
+log = structlog.get_logger(__name__)
+
+MOST_NAMED = 20
+
+
+class PoolEvents:
+    """Listener of the datastore, and observer of the pool file."""
+
+    def __init__(
+        self,
+        options: ServeOptions,
+        parsers: Sequence[Parser],
+        metrics: Metrics,
+        health: HealthState,
+    ) -> None:
+        self._flag = None if options.failure_mode is None else FailureMode(options.failure_mode)
+        self._parsers = parsers
+        self._metrics = metrics
+        self._health = health
+        self._mode: FailureMode | None = None
+
+    def changed(self, change: Change) -> None:
+        """The datastore published a new snapshot."""
+        snapshot = change.new
+        self._health.set_synced(snapshot.synced)
+        if snapshot.pool is not None:
+            self._health.set_protocol_supported(self._speaks(snapshot.pool))
+            self._metrics.pool_changed(snapshot.pool.name, len(snapshot.endpoints))
+            self._tell_failure_mode(snapshot.pool)
+        self.publish_readiness()
+        if change.added or change.removed:
+            log.info(
+                "endpoints changed",
+                endpoints=len(snapshot.endpoints),
+                added=[str(endpoint) for endpoint in change.added[:MOST_NAMED]],
+                removed=[str(endpoint) for endpoint in change.removed[:MOST_NAMED]],
+            )
+
+    def publish_readiness(self) -> None:
+        """Show on the metrics page what health says."""
+        self._metrics.ready.set(0 if self._health.not_ready_reasons() else 1)
+
+    def pool_file_loaded(self, *, skipped_entries: int) -> None:
+        """A version of the pool file is in force."""
+        self._metrics.pool_reloaded("success")
+        for _ in range(skipped_entries):
+            self._metrics.pool_file_error("entry")
+
+    def pool_file_failed(self) -> None:
+        """A version of the pool file is broken as a whole."""
+        self._metrics.pool_reloaded("failure")
+        self._metrics.pool_file_error("document")
+
+    def _speaks(self, pool: InferencePool) -> bool:
+        return all(
+            not parser.protocols or pool.app_protocol in parser.protocols
+            for parser in self._parsers
+        )
+
+    def _tell_failure_mode(self, pool: InferencePool) -> None:
+        mode = self._flag or pool.failure_mode or FailureMode.FAIL_CLOSE
+        if mode is self._mode:
+            return
+        self._mode = mode
+        if self._flag is not None and pool.failure_mode not in (None, self._flag):
+            log.warning(
+                "--failure-mode wins over the pool", flag=self._flag, pool=pool.failure_mode
+            )
+        log.info("failure mode", mode=mode)
