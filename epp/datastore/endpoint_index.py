@@ -16,8 +16,7 @@ def pool_order(endpoint: Endpoint) -> tuple[str, str, str, int]:
 class EndpointIndex:
     """Mutable; `frozen` gives copies that stay as they are.
 
-    Copying is what a change costs: 0.35 ms at 40,000 endpoints, against 10 ms for sorting and
-    indexing them anew.
+    Copying is most of what a change of one pod costs: 0.5 ms at 40,000 endpoints.
     """
 
     def __init__(self) -> None:

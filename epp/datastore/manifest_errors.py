@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError, WrapValidator
 from pydantic_core import PydanticCustomError
@@ -85,7 +85,7 @@ def path_text(location: Sequence[int | str]) -> str:
     return path
 
 
-def without_nulls(value: object) -> object:
+def without_nulls(value: Any) -> Any:
     """A member that is null counts as absent, as it does for the API server."""
     if isinstance(value, Mapping):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}

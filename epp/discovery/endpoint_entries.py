@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from epp.datastore.addresses import routable_ip
-from epp.datastore.manifest_errors import allowed, problems, unknown_fields, without_nulls
+from epp.datastore.manifest_errors import allowed, path_text, problems, without_nulls
 from epp.datastore.pods import Pod
 
 
@@ -69,7 +69,7 @@ def read_entries(entries: list[Any]) -> Entries:
             lines = "; ".join(problems(error))
             result.skipped.append(f"endpoints[{index}]{_name_of(entry)}: {lines}")
             continue
-        result.warnings += _oddities(index, entry)
+        result.warnings += _unknown_fields(index, entry)
         if pods.pop((pod.namespace, pod.name), None):
             result.warnings.append(
                 f"endpoints[{index}]: {pod.namespace}/{pod.name} is given more than once;"
@@ -99,9 +99,6 @@ def _name_of(entry: object) -> str:
     return f" ({name[:100]})" if isinstance(name, str) else ""
 
 
-def _oddities(index: int, entry: object) -> list[str]:
-    try:
-        _Entry.model_validate(entry, extra="forbid")
-    except ValidationError as error:
-        return [f"endpoints[{index}].{path}: unknown field" for path in unknown_fields(error)]
-    return []
+def _unknown_fields(index: int, entry: dict[str, Any]) -> list[str]:
+    unknown = [name for name in entry if name not in _Entry.model_fields]
+    return [f"endpoints[{index}].{path_text((name,))}: unknown field" for name in unknown]

@@ -190,6 +190,19 @@ async def test_a_file_moved_over_the_old_one_is_followed_again_and_again(
 
 
 @pytest.mark.usefixtures("running")
+async def test_a_file_that_says_the_same_is_not_loaded_again(
+    datastore: Datastore, observer: CountingObserver, path: Path
+) -> None:
+    for ip in ("10.0.0.1", "10.0.0.2"):
+        replacement = path.with_name("replacement")
+        write(replacement, pool_text(ip))
+        replacement.rename(path)
+
+    await observer.until(partial(has_ips, datastore, "10.0.0.2"))
+    assert observer.loaded == 2
+
+
+@pytest.mark.usefixtures("running")
 async def test_truncating_before_writing_never_empties_the_pool(
     datastore: Datastore, observer: CountingObserver, path: Path
 ) -> None:
