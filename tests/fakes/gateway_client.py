@@ -100,32 +100,46 @@ def _plain(struct: Any) -> dict[str, Any]:
     return {key: value(item) for key, item in struct.fields.items()}
 
 
+def processing_request(kind: str, **parts: Any) -> wire.ProcessingRequest:
+    """A message with one part."""
+    message = wire.ProcessingRequest()
+    part = getattr(message, kind)
+    part.SetInParent()
+    for name, value in parts.items():
+        if isinstance(value, wire.HeaderMap):
+            getattr(part, name).CopyFrom(value)
+        else:
+            setattr(part, name, value)
+    return message
+
+
+def body_modes(request: str, response: str) -> wire.ProtocolConfiguration:
+    """A `protocol_config` by the names of its modes."""
+    number = wire.ProtocolConfiguration.BodySendMode.Value
+    return wire.ProtocolConfiguration(
+        request_body_mode=number(request), response_body_mode=number(response)
+    )
+
+
 class Exchange:
     """One `Process` stream."""
 
-    def __init__(self, call: Any, first: dict[str, Any]) -> None:
+    def __init__(self, call: Any, first: wire.ProcessingRequest) -> None:
         self._call = call
-        self._first: dict[str, Any] | None = first
+        self._first: wire.ProcessingRequest | None = first
 
     async def send(self, kind: str, **parts: Any) -> None:
         """Send one message; `metadata` and `attributes` are namespaces of plain values."""
         metadata = parts.pop("metadata", None)
         attributes = parts.pop("attributes", None)
-        message = wire.ProcessingRequest()
-        part = getattr(message, kind)
-        part.SetInParent()
-        for name, value in parts.items():
-            if isinstance(value, wire.HeaderMap):
-                getattr(part, name).CopyFrom(value)
-            else:
-                setattr(part, name, value)
+        message = processing_request(kind, **parts)
         if metadata is not None:
             for namespace, values in metadata.items():
                 message.metadata_context.filter_metadata[namespace].update(values)
         for namespace, values in (attributes or {}).items():
             message.attributes[namespace].update(values)
         if self._first is not None:
-            message.MergeFrom(wire.ProcessingRequest(**self._first))
+            message.MergeFrom(self._first)
             self._first = None
         await self.send_bytes(message.SerializeToString())
 
@@ -259,12 +273,10 @@ class GatewayClient:
         observability_mode: bool = False,
     ) -> Exchange:
         """A new stream; without a mode there is no `protocol_config`."""
-        first: dict[str, Any] = {"observability_mode": observability_mode}
+        first = wire.ProcessingRequest(observability_mode=observability_mode)
         if request_mode is not None:
-            first["protocol_config"] = {
-                "request_body_mode": request_mode,
-                "response_body_mode": response_mode,
-            }
+            first.protocol_config.CopyFrom(body_modes(request_mode, response_mode))
+            first.protocol_config.SetInParent()
         return Exchange(self._method(), first)
 
 
