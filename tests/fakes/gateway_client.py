@@ -115,10 +115,7 @@ def processing_request(kind: str, **parts: Any) -> wire.ProcessingRequest:
 
 def body_modes(request: str, response: str) -> wire.ProtocolConfiguration:
     """A `protocol_config` by the names of its modes."""
-    number = wire.ProtocolConfiguration.BodySendMode.Value
-    return wire.ProtocolConfiguration(
-        request_body_mode=number(request), response_body_mode=number(response)
-    )
+    return wire.ProtocolConfiguration(request_body_mode=request, response_body_mode=response)
 
 
 class Exchange:
