@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 UV_COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11 pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup check test soak bench protos lock clean
+.PHONY: help run setup check drift test soak bench protos lock clean
 
 help: ## print the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,10 +24,11 @@ check: $(VENV)/.dev ## format, lint, types, layers, spelling, drift
 	$(BIN)/codespell
 	@$(MAKE) -s drift
 
-.PHONY: drift
 drift: # generated messages and locks belong to their sources
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && $(MAKE) -s protos WIRE=$$tmp/epp/wire && \
-	for file in ext_proc_pb2.py ext_proc_pb2.pyi; do diff -u epp/wire/$$file $$tmp/epp/wire/$$file; done
+	for file in ext_proc_pb2.py ext_proc_pb2.pyi; do \
+	  diff -u epp/wire/$$file $$tmp/epp/wire/$$file || { echo "epp/wire/$$file is not what protos/ says; run: make protos" >&2; exit 1; }; \
+	done
 	@$(BIN)/python tests/lock_drift.py
 
 test: $(VENV)/.dev ## the fast tier and the end-to-end tests with a real Envoy
@@ -45,22 +46,24 @@ protos: $(VENV)/.dev ## compile protos/ into epp/wire/
 	$(BIN)/python -m grpc_tools.protoc -I protos --python_out=$(WIRE)/../.. --pyi_out=$(WIRE)/../.. epp/wire/ext_proc.proto
 
 lock: $(VENV)/.dev ## renew the lock files from pyproject.toml
-	$(UV_COMPILE) -o requirements.lock
-	$(UV_COMPILE) --extra standalone --extra simulator -o requirements-standalone.lock
 	$(UV_COMPILE) --extra standalone --extra simulator --extra zstd --group dev -o requirements-dev.lock
+	$(UV_COMPILE) -c requirements-dev.lock --extra standalone --extra simulator -o requirements-standalone.lock
+	$(UV_COMPILE) -c requirements-dev.lock -o requirements.lock
 
 clean: ## remove what was built
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .epp .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-$(VENV)/pyvenv.cfg:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or later is needed; name one: make PYTHON=python3.13 $(MAKECMDGOALS)" >&2; exit 1; }
+# One environment for both; the stamps say which lock files it holds. Its last file is a launcher, so `.venv/bin/epp` runs this checkout from any folder.
+$(BIN)/epp:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or later is needed; name one: make $(MAKECMDGOALS) PYTHON=python3.13" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { echo "$(PYTHON) can't make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
+	@printf '#!/bin/sh\nPYTHONPATH="%s$${PYTHONPATH:+:$$PYTHONPATH}" exec "%s/python" -m epp "$$@"\n' "$(CURDIR)" "$$(cd $(BIN) && pwd)" > $@
+	@chmod +x $@
 
-$(VENV)/.run: requirements-standalone.lock | $(VENV)/pyvenv.cfg
-	@echo "installing into $(VENV) (once) ..."
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-standalone.lock
-	@touch $@
-
-$(VENV)/.dev: requirements-dev.lock | $(VENV)/pyvenv.cfg
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
+$(VENV)/.run: requirements-standalone.lock | $(BIN)/epp
+$(VENV)/.dev: requirements-dev.lock | $(BIN)/epp
+$(VENV)/.run $(VENV)/.dev:
+	@echo "installing $< into $(VENV) (once) ..."
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r $<
 	@touch $@
