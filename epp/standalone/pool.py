@@ -14,6 +14,7 @@ from tempfile import NamedTemporaryFile
 
 import yaml
 
+from epp.app.options import FailureModeName
 from epp.framework.errors import ConfigError
 from epp.standalone.envoy_clusters import Address
 
@@ -80,7 +81,7 @@ async def _ip_of(address: Address) -> str:
     return str(answers[0][4][0])
 
 
-def pool_document(servers: Sequence[ModelServer]) -> str:
+def pool_document(servers: Sequence[ModelServer], failure_mode: FailureModeName) -> str:
     """A pool file with an InferencePool of these servers."""
     labels = {"app": POOL_NAME}
     pool = {
@@ -90,7 +91,11 @@ def pool_document(servers: Sequence[ModelServer]) -> str:
         "spec": {
             "selector": {"matchLabels": labels},
             "targetPorts": [{"number": servers[0].address.port}],
-            "endpointPickerRef": {"name": "epp", "port": {"number": 9002}},
+            "endpointPickerRef": {
+                "name": "epp",
+                "port": {"number": 9002},
+                "failureMode": failure_mode,
+            },
         },
     }
     endpoints = [

@@ -18,16 +18,19 @@ from epp.standalone.addresses import LOOPBACK, Addresses, assign_addresses
 from epp.standalone.banner import Running, banner
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
+from epp.standalone.muted_stream import MutedStream
 from epp.standalone.options import StandaloneOptions
 from epp.standalone.pool import ModelServer, pool_document, resolve, temporary_pool_file
 from epp.standalone.ports import Ports
 from epp.standalone.processes import ChildProcess, Household
-from epp.standalone.readiness import NotReady, envoy_is_live, models_through
+from epp.standalone.readiness import POLL_SECONDS, NotReady, envoy_is_live, models_through
+from epp.standalone.tether import tethered
 
 FIRST_SIMULATOR_PORT = 8101
 START_SECONDS = 30.0
-MODEL_SERVERS_SECONDS = 5.0
+MODEL_SERVERS_SECONDS = 3.0
 GRACE_SECONDS = 3.0
+SETTLE_ATTEMPTS = 40
 # The kernel's limit for one argument of a program, its closing zero byte included.
 LONGEST_ARGUMENT = 128 * 1024 - 1
 
@@ -35,7 +38,7 @@ LONGEST_ARGUMENT = 128 * 1024 - 1
 class EndpointPicker(Protocol):
     """The EPP, run in this process."""
 
-    async def start(self) -> None:
+    async def start(self) -> object:
         """Return once it serves."""
 
     async def stop(self) -> None:
@@ -56,12 +59,14 @@ class Supervisor:
         folder: Path,
         build_picker: Callable[[ServeOptions], EndpointPicker],
         say: Callable[[str], None],
+        requests: MutedStream,
     ) -> None:
         self._options = options
         self._envoy = envoy
         self._folder = folder
         self._build_picker = build_picker
         self._say = say
+        self._requests = requests
         self._show = say if options.verbose else None
         self._ports = Ports()
         self._household = Household(GRACE_SECONDS)
@@ -92,6 +97,7 @@ class Supervisor:
             await self._start_envoy(settings)
             await envoy_is_live(addresses.envoy_admin, timeout_seconds=START_SECONDS)
             models, note = await self._first_answer(addresses.listener)
+            await _settled(snapshot)
             running = Running(
                 addresses=addresses,
                 servers=[(endpoint.pod_name, endpoint.address) for endpoint in snapshot.endpoints],
@@ -102,6 +108,7 @@ class Supervisor:
                 note=note,
             )
             self._say(banner(running))
+            self._requests.unmute()
             await asyncio.get_running_loop().create_future()
 
     async def _pool_file(self) -> Path:
@@ -112,7 +119,7 @@ class Supervisor:
             servers = await resolve(options.endpoints)
         else:
             servers = await self._start_simulators()
-        document = pool_document(servers)
+        document = pool_document(servers, options.failure_mode or "FailClose")
         return self._files.enter_context(temporary_pool_file(document, self._folder))
 
     async def _start_simulators(self) -> tuple[ModelServer, ...]:
@@ -146,7 +153,7 @@ class Supervisor:
     def _picker_options(self, pool_file: Path, addresses: Addresses) -> ServeOptions:
         return ServeOptions(
             pool_file=pool_file,
-            failure_mode=self._options.failure_mode,
+            failure_mode=None if self._options.pool_file is None else self._options.failure_mode,
             bind_address=LOOPBACK,
             grpc_port=addresses.ext_proc.port,
             grpc_health_port=addresses.health.port,
@@ -159,6 +166,7 @@ class Supervisor:
             served_endpoint_header=True,
             log_format="console",
             request_log=True,
+            zap_log_level="info" if self._options.verbose else "error",
         )
 
     def _envoy_settings(self, snapshot: Snapshot, addresses: Addresses) -> EnvoySettings:
@@ -185,8 +193,8 @@ class Supervisor:
             )
         command = [str(self._envoy), "--config-yaml", document]
         command += ["--concurrency", "1", "--disable-hot-restart"]
-        command += ["--log-level", "info" if self._options.verbose else "warning"]
-        await self._household.start(ChildProcess("envoy", command, show=self._show))
+        command += ["--log-level", "warning"]
+        await self._household.start(ChildProcess("envoy", tethered(command), show=self._show))
 
     async def _first_answer(self, listener: Address) -> tuple[list[str], str | None]:
         if self._options.simulators:
@@ -195,3 +203,11 @@ class Supervisor:
             return await models_through(listener, timeout_seconds=MODEL_SERVERS_SECONDS), None
         except NotReady as error:
             return [], f"no model server answers yet ({error})"
+
+
+async def _settled(snapshot: Snapshot) -> None:
+    """Wait a little for the end of the request that was tried, when its log line is written."""
+    for _ in range(SETTLE_ATTEMPTS):
+        if not any(endpoint.load.in_flight for endpoint in snapshot.endpoints):
+            return
+        await asyncio.sleep(POLL_SECONDS)

@@ -11,6 +11,7 @@ import pytest
 
 from epp.framework.errors import PickerError
 from epp.standalone.processes import ChildDied, ChildProcess, Household
+from epp.standalone.tether import tethered
 
 
 def python(code: str) -> list[str]:
@@ -93,6 +94,14 @@ async def test_output_without_line_ends_is_bounded() -> None:
     assert len(str(raised.value)) < 300_000
 
 
+async def test_a_tethered_program_that_does_not_exist_is_named() -> None:
+    child = ChildProcess("worker", tethered(["/does/not/exist"]))
+    await child.start()
+
+    with pytest.raises(ChildDied, match="/does/not/exist can't be started"):
+        await child.watch()
+
+
 async def test_a_program_that_does_not_exist_is_named() -> None:
     child = ChildProcess("worker", ["/does/not/exist"])
 
@@ -100,16 +109,29 @@ async def test_a_program_that_does_not_exist_is_named() -> None:
         await child.start()
 
 
-async def test_a_child_with_a_lifeline_sees_the_end_of_its_owner() -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        'python("import sys; sys.stdin.read()"), lifeline=True',
+        'tethered(python("import time; time.sleep(60)"))',
+    ],
+    ids=["lifeline", "tether"],
+)
+async def test_a_child_does_not_outlive_an_owner_that_is_killed(arguments: str) -> None:
     owner_code = f"""
         import asyncio, sys
         from epp.standalone.processes import ChildProcess
+        from epp.standalone.tether import tethered
 
-        code = "import os, sys; print('pid', os.getpid(), flush=True); sys.stdin.read()"
+        def python(code):
+            say = "import os; print('pid', os.getpid(), flush=True); "
+            return [sys.executable, "-c", say + code]
+
+        def show(line):
+            print(line, flush=True)
 
         async def main():
-            child = ChildProcess("worker", [{sys.executable!r}, "-c", code], lifeline=True,
-                                 show=lambda line: print(line, flush=True))
+            child = ChildProcess("worker", {arguments}, show=show)
             await child.start()
             await child.watch()
 

