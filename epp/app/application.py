@@ -214,6 +214,7 @@ def request_path_settings(options: ServeOptions) -> RequestPathSettings:
             max_request_body_bytes=options.max_request_body_bytes,
             body_idle_timeout=options.body_idle_timeout,
             error_format=ErrorFormat(options.error_format),
+            skip_response=options.skip_response_processing,
         ),
         response=ResponseSettings(
             served_endpoint_header=options.served_endpoint_header,

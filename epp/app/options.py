@@ -120,6 +120,13 @@ class ServeOptions:
         bool,
         Flag(Section.ANSWERS, "scores in the metadata x-gateway-destination-endpoint-scores"),
     ] = False
+    skip_response_processing: Annotated[
+        bool,
+        Flag(
+            Section.ANSWERS,
+            "end each stream after the pick; responses, and what is in flight, stay unknown",
+        ),
+    ] = False
     served_endpoint_header: Annotated[
         bool,
         Flag(

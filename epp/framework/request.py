@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from epp.framework.headers import Headers
     from epp.framework.request_handling import ParsedRequest
 
 DEFAULT_FAIRNESS_ID = "default-flow"
+
+MetadataValue: TypeAlias = "str | float | bool | list[Any] | dict[str, Any] | None"
+"""What a protobuf Struct can hold."""
 
 
 class TerminationCause(StrEnum):
@@ -41,6 +44,9 @@ class InferenceRequest:
     """Length of the body as received."""
     attributes: dict[str, Any] = field(default_factory=dict)
     """What plugins tell one another about this request."""
+    dynamic_metadata: dict[str, dict[str, MetadataValue]] = field(default_factory=dict)
+    """Namespaces of values for the gateway, sent with the decision. The destination's keys are
+    the picker's own: they win."""
 
 
 @dataclass(slots=True)

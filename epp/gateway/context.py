@@ -25,6 +25,8 @@ class GatewaySettings:
     max_request_body_bytes: int = 64 << 20
     body_idle_timeout: float = 60.0
     error_format: ErrorFormat = ErrorFormat.TEXT
+    skip_response: bool = False
+    """End every stream after the request's answers: nothing is learnt of the response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

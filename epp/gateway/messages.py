@@ -7,7 +7,7 @@ Everything sent is bytes. Body answers are most of what is sent, so they are wri
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from epp.framework.headers import Headers
 from epp.wire import ext_proc_pb2 as wire
@@ -196,11 +196,17 @@ def fill_mutation(mutation: wire.HeaderMutation, changes: HeaderChanges) -> None
 
 
 def request_answer(
-    changes: HeaderChanges, destination: str | None, *, on_headers: bool, body: bytes | None = None
+    changes: HeaderChanges,
+    destination: str | None,
+    *,
+    on_headers: bool,
+    body: bytes | None = None,
+    metadata: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> bytes:
     """The answer that carries the decision: on `request_headers`, else on `request_body`.
 
-    `body` replaces the request's body (only in an answer on a buffered body).
+    `body` replaces the request's body (only in an answer on a buffered body). `metadata` is sent
+    beside the destination, which no key of it can displace (D8).
     """
     answer = wire.ProcessingResponse()
     common = answer.request_headers.response if on_headers else answer.request_body.response
@@ -209,6 +215,8 @@ def request_answer(
     common.header_mutation.SetInParent()
     if body is not None:
         common.body_mutation.body = body
+    for namespace, values in (metadata or {}).items():
+        answer.dynamic_metadata.fields[namespace].struct_value.update(values)
     if destination is not None:
         struct = answer.dynamic_metadata.fields[DESTINATION_NAMESPACE].struct_value
         struct.fields[DESTINATION_HEADER].string_value = destination

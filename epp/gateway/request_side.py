@@ -247,6 +247,8 @@ class RequestSide:
         self._body_complete = end
         if self.state is RequestState.ANSWERED:
             self._send(messages.request_body_chunks(data, end=end))
+            if end and self.active is not None:
+                self._skip_response(self.active)
         elif self.state is RequestState.READING:
             self._collect(data, end=end)
 
@@ -333,19 +335,31 @@ class RequestSide:
         self.state = RequestState.ANSWERED
         self.active = active
         self._context.reporter.answered(active)
-        changes = request_changes(active)
         if self._on_headers and self._headers_seen:
-            self._send((messages.request_answer(changes, active.destination, on_headers=True),))
+            self._send((self._decision(active, on_headers=True),))
         if self._mode is BodyMode.FULL_DUPLEX:
             self._give_back(active)
         elif not self._on_headers:
-            body = active.body if active.body_changed else None
-            self._send(
-                (messages.request_answer(changes, active.destination, on_headers=False, body=body),)
-            )
+            self._send((self._decision(active, on_headers=False),))
         active.body = None
         self._settle()
-        if active.skip_response and not self._observing:
+        self._skip_response(active)
+
+    def _decision(self, active: ActiveRequest, *, on_headers: bool) -> bytes:
+        return messages.request_answer(
+            request_changes(active),
+            active.destination,
+            on_headers=on_headers,
+            body=active.body if active.body_changed and not on_headers else None,
+            metadata=active.request.dynamic_metadata,
+        )
+
+    def _skip_response(self, active: ActiveRequest) -> None:
+        """Leave the rest of the transaction to the gateway, if that is wanted and loses nothing:
+        in full duplex, bytes that are yet to come would be lost (protocol §2.9)."""
+        wanted = active.skip_response or self._context.settings.skip_response
+        at_risk = self._mode is BodyMode.FULL_DUPLEX and not self._body_complete
+        if wanted and not at_risk and not self._observing:
             active.end(TerminationCause.NATURAL)
             self._close()
 

@@ -7,10 +7,14 @@ import uuid
 import pytest
 
 from epp.app.assembly import RequestPathSettings
+from epp.framework.request import InferenceRequest
+from epp.framework.request_control import PreRequest
+from epp.framework.scheduling import SchedulingResult
 from epp.gateway.context import GatewaySettings
 from epp.plugins.parsers.openai import OpenAIParser
 from epp.plugins.parsers.passthrough import PassthroughParser
 from epp.request_control.director import DirectorSettings
+from epp.request_control.hooks import Hooks
 from epp.transport.grpc_aio import MessageLimits
 from tests.fakes.gateway_client import COMPLETIONS, Answer
 from tests.fakes.picker import Picker, running_picker
@@ -559,3 +563,46 @@ async def test_prompts_are_not_in_the_error_or_the_log(
     assert answer.status == 400
     assert b"secret-marker" not in (answer.body or b"")
     assert "secret-marker" not in caplog.text
+
+
+class Telling(PreRequest):
+    """Puts metadata on the request, the destination's own key among it."""
+
+    type = "telling"
+
+    def pre_request(self, request: InferenceRequest, result: SchedulingResult) -> None:
+        request.dynamic_metadata["acme"] = {"tier": "gold", "share": 0.5}
+        request.dynamic_metadata["envoy.lb"] = {
+            "hint": True,
+            "x-gateway-destination-endpoint": "6.6.6.6:1",
+        }
+
+
+async def test_metadata_of_a_plugin_is_merged_and_never_displaces_the_destination() -> None:
+    async with running_picker(hooks=Hooks(pre_request=(Telling(),))) as picker:
+        exchange = picker.exchange()
+        await exchange.post(BODY)
+        head = await exchange.answer()
+        assert head.destination == ONE
+        assert head.metadata == {
+            "acme": {"tier": "gold", "share": 0.5},
+            "envoy.lb": {"hint": True, "x-gateway-destination-endpoint": ONE},
+        }
+        exchange.cancel()
+        await picker.settled()
+
+
+@pytest.mark.parametrize("ending", ["last chunk", "trailers"])
+async def test_response_processing_can_be_skipped_for_all_requests(ending: str) -> None:
+    settings = RequestPathSettings(gateway=GatewaySettings(skip_response=True))
+    async with running_picker(settings=settings) as picker:
+        exchange = picker.exchange()
+        await exchange.request_headers()
+        await exchange.request_body(BODY, end=ending == "last chunk")
+        if ending == "trailers":
+            await exchange.request_trailers()
+        count = 3 if ending == "trailers" else 2
+        assert (await exchange.answers(count))[1].body == BODY
+        assert (await exchange.status()).name == "OK"
+        await picker.settled()
+        assert picker.metric("epp_request_terminations_total", cause="natural") == 1

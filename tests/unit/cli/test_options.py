@@ -66,6 +66,7 @@ OWN_DEFAULTS = {
     "--shutdown-grace": "30s",
     "--error-format": "text",
     "--served-endpoint-header": "false",
+    "--skip-response-processing": "false",
     "--debug-response-header": "false",
     "--log-format": "json",
     "--request-log": "false",
