@@ -58,14 +58,18 @@ class Gateway:
         self.transaction: Transaction = picker.path.processor(self.outlet)
         self._first = True
 
-    def send(self, kind: str, **parts: Any) -> list[Answer]:
+    def message(self, kind: str, **parts: Any) -> bytes:
+        """A message with what only the first one of a stream has."""
         message = processing_request(kind, **parts)
         if self._first:
             self._first = False
             modes = body_modes(self.request_mode, self.response_mode)
             message.protocol_config.CopyFrom(modes)
             message.protocol_config.SetInParent()
-        self.transaction.on_message(message.SerializeToString())
+        return message.SerializeToString()
+
+    def send(self, kind: str, **parts: Any) -> list[Answer]:
+        self.transaction.on_message(self.message(kind, **parts))
         return self.outlet.take()
 
 

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import tracemalloc
+
+from tests.fakes.gateway_client import header_map
+from tests.unit.gateway.test_sequences import FULL_DUPLEX, Gateway, make_picker
+
+BODY_BYTES = 8 << 20
+
+
+async def test_an_answered_request_keeps_nothing_of_its_body() -> None:
+    picker = make_picker()
+    gateway = Gateway(picker, FULL_DUPLEX, FULL_DUPLEX)
+    headers = header_map({":method": "POST", ":path": "/v1/completions", "x-request-id": "t"})
+    gateway.send("request_headers", headers=headers)
+    tracemalloc.start()
+    try:
+        body = b'{"model":"m","prompt":"' + b"x" * BODY_BYTES + b'"}'
+        gateway.send("request_body", body=body, end_of_stream=True)
+        del body
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert picker.in_flight == 1
+    assert held < BODY_BYTES / 8
+    gateway.transaction.on_disconnect()
+
+
+async def test_inline_media_is_not_copied_while_it_is_parsed() -> None:
+    picker = make_picker()
+    gateway = Gateway(picker, FULL_DUPLEX, FULL_DUPLEX)
+    headers = header_map({":method": "POST", ":path": "/v1/chat/completions", "x-request-id": "t"})
+    gateway.send("request_headers", headers=headers)
+    image = b"data:image/png;base64," + b"A" * BODY_BYTES
+    body = (
+        b'{"model":"m","messages":[{"role":"user","content":[{"type":"image_url",'
+        b'"image_url":{"url":"' + image + b'"}}]}]}'
+    )
+    del image
+    message = gateway.message("request_body", body=body, end_of_stream=True)
+    del body
+    sent: list[int] = []
+    gateway.outlet.send = lambda messages: sent.extend(map(len, messages))  # type: ignore[method-assign]
+    tracemalloc.start()
+    try:
+        gateway.transaction.on_message(message)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sum(sent) > BODY_BYTES
+    assert peak < 1.5 * BODY_BYTES
+    gateway.transaction.on_disconnect()
