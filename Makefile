@@ -3,7 +3,8 @@ PYTHON ?= python3
 PORT ?= 8080
 VENV ?= .venv
 BIN := $(VENV)/bin
-UV_COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11 pyproject.toml
+UV_COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11 $(ARGS)
+BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
 
 .DEFAULT_GOAL := help
 .PHONY: help run setup check drift test soak bench protos lock clean
@@ -46,9 +47,10 @@ protos: $(VENV)/.dev ## compile protos/ into epp/wire/
 	$(BIN)/python -m grpc_tools.protoc -I protos --python_out=$(WIRE)/../.. --pyi_out=$(WIRE)/../.. epp/wire/ext_proc.proto
 
 lock: $(VENV)/.dev ## renew the lock files from pyproject.toml
-	$(UV_COMPILE) --extra standalone --extra simulator --extra zstd --group dev -o requirements-dev.lock
-	$(UV_COMPILE) -c requirements-dev.lock --extra standalone --extra simulator -o requirements-standalone.lock
-	$(UV_COMPILE) -c requirements-dev.lock -o requirements.lock
+	$(UV_COMPILE) pyproject.toml --extra standalone --extra simulator --extra zstd --group dev -o requirements-dev.lock
+	$(UV_COMPILE) pyproject.toml -c requirements-dev.lock --extra standalone --extra simulator -o requirements-standalone.lock
+	$(UV_COMPILE) pyproject.toml -c requirements-dev.lock -o requirements.lock
+	$(BIN)/python -c '$(BUILD_REQUIRES)' | $(UV_COMPILE) - -c requirements-dev.lock -o requirements-build.lock
 
 clean: ## remove what was built
 	rm -rf $(VENV) .epp .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

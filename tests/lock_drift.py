@@ -18,6 +18,7 @@ EXTRAS_OF_LOCK = {
     "requirements-standalone.lock": ("standalone", "simulator"),
     "requirements-dev.lock": ("standalone", "simulator", "zstd"),
 }
+BUILD_LOCK = "requirements-build.lock"
 DEVELOPMENT_LOCK = "requirements-dev.lock"
 
 Pins = Mapping[str, frozenset[str]]
@@ -27,7 +28,7 @@ Pins = Mapping[str, frozenset[str]]
 def problems(folder: Path) -> list[str]:
     """Return a line for everything in which the lock files of `folder` differ from it."""
     project = tomllib.loads((folder / "pyproject.toml").read_text())
-    locks = {name: read_pins((folder / name).read_text()) for name in EXTRAS_OF_LOCK}
+    locks = {name: read_pins((folder / name).read_text()) for name in (*EXTRAS_OF_LOCK, BUILD_LOCK)}
     found = [
         f"{name}: {problem}"
         for name, pins in locks.items()
@@ -51,6 +52,8 @@ def read_pins(lock: str) -> Pins:
 
 
 def _required(project: Mapping[str, Any], lock: str) -> Iterator[Requirement]:
+    if lock == BUILD_LOCK:
+        return map(Requirement, project["build-system"]["requires"])
     texts = list(project["project"]["dependencies"])
     for extra in EXTRAS_OF_LOCK[lock]:
         texts += project["project"]["optional-dependencies"][extra]

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.lock_drift import DEVELOPMENT_LOCK, main, problems
+from tests.lock_drift import BUILD_LOCK, DEVELOPMENT_LOCK, main, problems
 
 PROJECT = """
+[build-system]
+requires = ["builder>=3"]
 [project]
 dependencies = ["Web_Server>=3.1"]
 [project.optional-dependencies]
@@ -19,7 +21,14 @@ dev = ["checker<2"]
 PINS = {
     "requirements.lock": {"web-server": "3.2"},
     "requirements-standalone.lock": {"web-server": "3.2", "proxy": "1.4.0"},
-    DEVELOPMENT_LOCK: {"web-server": "3.2", "proxy": "1.4.0", "zstd": "1.1", "checker": "1.9"},
+    BUILD_LOCK: {"builder": "3.1"},
+    DEVELOPMENT_LOCK: {
+        "web-server": "3.2",
+        "proxy": "1.4.0",
+        "zstd": "1.1",
+        "checker": "1.9",
+        "builder": "3.1",
+    },
 }
 
 
@@ -52,14 +61,16 @@ def test_a_pin_outside_of_what_is_required_is_named(
     ]
 
 
-def test_a_requirement_that_is_not_pinned_is_named(tmp_path: Path) -> None:
+def test_a_requirement_without_a_pin_or_past_it_is_named(tmp_path: Path) -> None:
     write(tmp_path)
     changed = PROJECT.replace('"proxy[fast]==1.4"', '"proxy==1.4", "another>=1"')
+    changed = changed.replace("builder>=3", "builder>=4")
     (tmp_path / "pyproject.toml").write_text(changed)
 
     assert problems(tmp_path) == [
         "requirements-standalone.lock: lacks another>=1",
         "requirements-dev.lock: lacks another>=1",
+        "requirements-build.lock: has builder 3.1, required is builder>=4",
     ]
 
 
