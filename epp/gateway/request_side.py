@@ -181,6 +181,7 @@ class RequestSide:
         upstream that did not wait. The request is not answered any more (protocol §2.7)."""
         if self.state in (RequestState.READING, RequestState.DECIDING):
             self._leave(RequestState.OVER)
+            self._incoming_request = None
             self._context.reporter.overtaken(self._headers, self._received_at)
 
     def abort(self) -> None:
@@ -341,7 +342,7 @@ class RequestSide:
             self._give_back(active)
         elif not self._on_headers:
             self._send((self._decision(active, on_headers=False),))
-        active.body = None
+        active.body = self._incoming_request = None
         self._settle()
         self._skip_response(active)
 

@@ -124,6 +124,8 @@ class Director:
         request = self._new_request(incoming)
         try:
             return _completed(self._pipeline(incoming, request))
+        except Rejection:
+            raise
         except Exception as error:  # noqa: BLE001 - the failure mode answers it
             return self._contain(error, incoming, request)
 
@@ -134,6 +136,8 @@ class Director:
             async with asyncio.timeout(self._settings.decision_timeout):
                 await self._datastore.wait_synced()
                 return await self._pipeline(incoming, request)
+        except Rejection:
+            raise
         except Exception as error:  # noqa: BLE001 - the failure mode answers it
             if not self._datastore.snapshot().synced:
                 return self._never_synced(incoming, request)
@@ -261,8 +265,6 @@ class Director:
     def _contain(
         self, error: Exception, incoming: IncomingRequest, request: InferenceRequest
     ) -> ActiveRequest:
-        if isinstance(error, Rejection):
-            raise error
         if isinstance(error, _DeadlinePassed):
             reason, text = "deadline", "no endpoint was picked in time"
         else:

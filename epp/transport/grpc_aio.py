@@ -113,8 +113,10 @@ class StreamService:
         finally:
             self._observer.stream_closed(_GO_NAMES[code], self._clock() - started)
             await stream.dispose()
-        if code is not StatusCode.OK:
-            await context.abort(_GRPC_CODES[code], end.message)
+        # Not `abort`: its exception and the frames it went through would live until the collector
+        # looks, with all that the stream held.
+        context.set_code(_GRPC_CODES[code])
+        context.set_details(end.message)
 
     async def _converse(self, stream: GrpcStream) -> StreamEnd:
         handler: StreamHandler | None = None

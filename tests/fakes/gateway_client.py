@@ -282,7 +282,11 @@ async def gateway_client(
     port: int, credentials: grpc.ChannelCredentials | None = None
 ) -> AsyncIterator[GatewayClient]:
     target = f"127.0.0.1:{port}"
-    options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+    options = [
+        ("grpc.max_receive_message_length", -1),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.use_local_subchannel_pool", 1),  # a connection of its own
+    ]
     if credentials is None:
         channel = grpc.aio.insecure_channel(target, options=options)
     else:
