@@ -57,7 +57,8 @@ def _add_model_servers(group: argparse._ArgumentGroup) -> None:
         "--pool-file",
         type=Path,
         metavar="FILE",
-        help="YAML file with the InferencePool and its endpoints; read on change",
+        help="YAML file with the InferencePool and its endpoints; read on change, except for"
+        " Envoy's fallback in FailOpen",
     )
     group.add_argument(
         "--failure-mode",

@@ -68,12 +68,11 @@ def envoy_bootstrap(settings: EnvoySettings) -> dict[str, Any]:
 
 
 def _listener(settings: EnvoySettings) -> dict[str, Any]:
-    # FailClose: a message to the picker is about as large as this buffer. FailOpen: the body is.
-    buffer_bytes = settings.max_request_body_bytes if settings.fail_open else MEBIBYTE
     return {
         "name": "inference",
         "address": socket_address(settings.listener),
-        "per_connection_buffer_limit_bytes": buffer_bytes,
+        # A message with a piece of a body is about as large as this.
+        "per_connection_buffer_limit_bytes": MEBIBYTE,
         "filter_chains": [
             {
                 "filters": [
@@ -101,17 +100,24 @@ def _connection_manager(settings: EnvoySettings) -> dict[str, Any]:
         "http_protocol_options": {"enable_trailers": True},
         "http2_protocol_options": {"max_concurrent_streams": 1000},
         "early_header_mutation_extensions": [_strip_destination()],
-        "route_config": {
-            "name": "inference",
-            "virtual_hosts": [
-                {"name": "inference", "domains": ["*"], "routes": _routes(settings.fail_open)}
-            ],
-        },
+        "route_config": {"name": "inference", "virtual_hosts": [_virtual_host(settings)]},
         "http_filters": [_ext_proc(settings), _router()],
     }
     if settings.access_log is not None:
         manager["access_log"] = [_access_log(settings.access_log)]
     return manager
+
+
+def _virtual_host(settings: EnvoySettings) -> dict[str, Any]:
+    host: dict[str, Any] = {
+        "name": "inference",
+        "domains": ["*"],
+        "routes": _routes(settings.fail_open),
+    }
+    if settings.fail_open:
+        # The connection's limit would do for HTTP/1.1; HTTP/2 streams stay at 16 MiB with it.
+        host["request_body_buffer_limit"] = settings.max_request_body_bytes
+    return host
 
 
 def _strip_destination() -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
@@ -150,16 +150,24 @@ class Household:
         finally:
             await self._watches.__aexit__(kind, error, trace)
 
-    async def start(self, child: ChildProcess) -> None:
-        """Start a child and own it from then on."""
-        await child.start()
-        self._children.append(child)
-        self._endings.push_async_callback(child.stop, self._grace_seconds)
-        self._watches.create_task(child.watch(), name=child.name)
+    async def start(self, *children: ChildProcess) -> None:
+        """Start children, own them from then on, and end them together."""
+        started: list[ChildProcess] = []
+        self._endings.push_async_callback(self._stop, started)
+        for child in children:
+            await child.start()
+            started.append(child)
+            self._children.append(child)
+            self._watches.create_task(child.watch(), name=child.name)
 
     def at_end(self, call: Callable[[], Awaitable[None]]) -> None:
         """Call when everything started later has ended."""
         self._endings.push_async_callback(call)
+
+    async def _stop(self, children: Iterable[ChildProcess]) -> None:
+        async with asyncio.TaskGroup() as stops:
+            for child in children:
+                stops.create_task(child.stop(self._grace_seconds))
 
     def kill(self) -> None:
         """End all children at once."""

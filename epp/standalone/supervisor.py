@@ -130,14 +130,14 @@ class Supervisor:
             port = self._ports.take(name, FIRST_SIMULATOR_PORT + number - 1, LOOPBACK)
             servers.append(ModelServer(name=name, address=Address(LOOPBACK, port)))
             children.append(self._simulator(servers[-1]))
-        for child in children:
-            await self._household.start(child)
+        await self._household.start(*children)
         try:
             async with asyncio.timeout(START_SECONDS):
                 for child in children:
                     await child.ready.wait()
         except TimeoutError:
-            raise NotReady(f"{child.name} is not ready after {START_SECONDS:g} seconds") from None
+            late = ", ".join(child.name for child in children if not child.ready.is_set())
+            raise NotReady(f"not ready after {START_SECONDS:g} seconds: {late}") from None
         return tuple(servers)
 
     def _simulator(self, server: ModelServer) -> ChildProcess:

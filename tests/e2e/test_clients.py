@@ -121,6 +121,23 @@ def test_an_http2_client_reaches_servers_that_speak_http1(stack: Stack) -> None:
     assert answer.headers[SERVED] in addresses(stack)
 
 
+@pytest.mark.parametrize("http2", [False, True], ids=["HTTP/1.1", "HTTP/2"])
+def test_a_large_body_arrives_as_it_was(stack: Stack, http2: bool) -> None:
+    body = bytes(range(256)) * (17 << 12)
+
+    with httpx.Client(http1=not http2, http2=http2, timeout=60) as client:
+        answer = client.post(f"{stack.url}/echo", content=body)
+
+    assert answer.status_code == 200
+    assert answer.content == body
+
+
+def test_a_body_over_the_limit_is_refused(stack: Stack) -> None:
+    answer = httpx.post(f"{stack.url}/echo", content=b"x" * (65 << 20), timeout=60)
+
+    assert answer.status_code == 413
+
+
 def test_a_client_can_not_choose_its_endpoint(stack: Stack) -> None:
     answer = httpx.post(
         f"{stack.url}/v1/completions",

@@ -66,6 +66,10 @@ def curl_of(program: Program) -> tuple[str, bytes]:
     return words[words.index("-i") + 1], words[-1].encode()
 
 
+def is_simulator(pid: int) -> bool:
+    return b"simulator" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
 def post(url: str, body: bytes) -> httpx.Response:
     return httpx.post(url, content=body, headers={"content-type": "application/json"})
 
@@ -113,6 +117,25 @@ def test_a_signal_leaves_no_process_and_no_file(
     assert not [pid for pid in children if is_alive(pid)]
     assert list((tmp_path / "work").iterdir()) == []
     assert program.output().partition(LAST_LINE)[2].strip() == ""
+
+
+def test_a_second_signal_does_not_wait_for_children_that_hang(
+    standalone: StartStandalone, tmp_path: Path
+) -> None:
+    program = standalone()
+    program.wait_for_line(LAST_LINE)
+    envoy, *simulators = sorted(children_of(program.pid), key=is_simulator)
+    for pid in simulators:
+        os.kill(pid, signal.SIGSTOP)
+
+    program.signal(signal.SIGINT)
+    wait_until(lambda: not is_alive(envoy), "the end of Envoy", program)
+    program.signal(signal.SIGINT)
+    exit_code = program.wait()
+
+    assert exit_code == 130
+    wait_until(lambda: not any(is_alive(pid) for pid in simulators), "the end of simulators")
+    assert list((tmp_path / "work").iterdir()) == []
 
 
 def test_it_can_be_ended_while_it_starts(standalone: StartStandalone, tmp_path: Path) -> None:
