@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 
 from epp.standalone.envoy_clusters import Address
+from tests.fakes.scripted_server import ScriptedServer
 from tests.fakes.stack import MakeStack, PortSource, Simulator, Stack
+
+
+def assert_no_complaints(stack: Stack) -> None:
+    """Whatever clients did: the picker kept to the protocol and was never given up."""
+    prefix = "http.inference.ext_proc."
+    stats = stack.gateway.stats(prefix)
+    for name in ("spurious_msgs_received", "rejected_header_mutations", "message_timeouts"):
+        assert stats[prefix + name] == 0, name
+    for name in ("streams_failed", "failure_mode_allowed"):
+        assert stats[prefix + name] == 0, name
 
 
 @pytest.fixture(scope="session")
@@ -58,3 +69,33 @@ def stack(
     folder = tmp_path_factory.mktemp("stack")
     with Stack(folder, ports, servers, fail_open=request.param) as running:
         yield running
+        assert_no_complaints(running)
+
+
+@pytest.fixture(scope="session")
+def shared_model_server() -> Iterator[ScriptedServer]:
+    with ScriptedServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session", params=[False, True], ids=["fail close", "fail open"])
+def scripted_stack(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    ports: PortSource,
+    shared_model_server: ScriptedServer,
+) -> Iterator[Stack]:
+    """Like `stack`, but all requests go to `model_server`."""
+    folder = tmp_path_factory.mktemp("scripted-stack")
+    flags = ["--enable-grpc-stream-metrics"]
+    servers = [shared_model_server.address]
+    with Stack(folder, ports, servers, fail_open=request.param, picker_flags=flags) as running:
+        yield running
+        assert_no_complaints(running)
+
+
+@pytest.fixture
+def model_server(shared_model_server: ScriptedServer) -> ScriptedServer:
+    """The one model server of `scripted_stack`, which answers as the test says."""
+    shared_model_server.forget()
+    return shared_model_server

@@ -11,11 +11,12 @@ from types import TracebackType
 from typing import Self
 
 import httpx
+import yaml
 
 from epp.app.options import FailureModeName
 from epp.standalone.envoy_binary import envoy_binary
 from epp.standalone.envoy_clusters import Address
-from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
+from epp.standalone.envoy_config import MEBIBYTE, EnvoySettings, envoy_bootstrap
 from epp.standalone.pool import ModelServer, pool_document
 from epp.standalone.ports import Ports
 from epp.standalone.tether import tethered
@@ -78,6 +79,10 @@ class Picker(Program):
         """The page Prometheus reads."""
         return httpx.get(self.metrics_url).text
 
+    def value_of(self, name: str) -> float:
+        """The sum of all series called `name`, whatever their labels."""
+        return sum_of(self.metrics(), name)
+
 
 class Gateway(Program):
     """Envoy."""
@@ -124,12 +129,13 @@ class Stack:
         fail_open: bool,
         pickers: int = 1,
         picker_flags: Sequence[str] = (),
+        max_request_body_bytes: int = 64 * MEBIBYTE,
     ) -> None:
         self.servers = tuple(servers)
         self.fail_open = fail_open
         self.pool_file = folder / "pool.yaml"
         self.access_log = folder / "access.log"
-        self._write_pool(servers)
+        self.write_pool(servers, fail_open=fail_open)
         self.pickers = [
             Picker(f"epp-{number}", folder, self.pool_file, ports, picker_flags)
             for number in range(1, pickers + 1)
@@ -141,6 +147,7 @@ class Stack:
             endpoints=self.servers,
             fail_open=fail_open,
             access_log=str(self.access_log),
+            max_request_body_bytes=max_request_body_bytes,
         )
         self.gateway = Gateway("envoy", folder, settings)
 
@@ -183,17 +190,32 @@ class Stack:
             f"{pickers} healthy pickers",
         )
 
-    def _write_pool(self, servers: Sequence[Address]) -> None:
+    def write_pool(self, servers: Sequence[Address], *, fail_open: bool) -> None:
+        """Put another pool in place of the one that is in force; it may be empty."""
         named = [
             ModelServer(name=f"server-{number}", address=address)
-            for number, address in enumerate(servers, 1)
+            for number, address in enumerate(servers or self.servers, 1)
         ]
-        mode: FailureModeName = "FailOpen" if self.fail_open else "FailClose"
-        self.pool_file.write_text(pool_document(named, mode))
+        mode: FailureModeName = "FailOpen" if fail_open else "FailClose"
+        pool, entries = yaml.safe_load_all(pool_document(named, mode))
+        if not servers:
+            entries["endpoints"] = []
+        new = self.pool_file.with_suffix(".new")
+        new.write_text(yaml.safe_dump_all([pool, entries]))
+        new.replace(self.pool_file)
 
     def _end(self) -> None:
         for program in (self.gateway, *self.pickers):
             program.kill()
+
+
+def sum_of(page: str, name: str) -> float:
+    """The sum of all series called `name` on a metrics page."""
+    return sum(
+        float(line.rpartition(" ")[2])
+        for line in page.splitlines()
+        if line.startswith((f"{name} ", f"{name}{{"))
+    )
 
 
 MakeStack = Callable[..., Stack]
