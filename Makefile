@@ -58,7 +58,7 @@ clean: ## remove what was built
 # One environment for both; the stamps say which lock files it holds. Its last file is a launcher, so `.venv/bin/epp` runs this checkout from any folder.
 $(BIN)/epp:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or later is needed; name one: make $(MAKECMDGOALS) PYTHON=python3.13" >&2; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' || { echo "$(PYTHON) can't make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) can't make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 	@printf '#!/bin/sh\nPYTHONPATH="%s$${PYTHONPATH:+:$$PYTHONPATH}" exec "%s/python" -m epp "$$@"\n' "$(CURDIR)" "$$(cd $(BIN) && pwd)" > $@
 	@chmod +x $@
