@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import structlog
 
 from epp.gateway.replies import ErrorFormat
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from epp.request_control.reporting import Reporter
     from epp.request_control.response import ResponseContext
     from epp.support.tasks import TaskOwner
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,19 @@ class GatewaySettings:
     """End every stream after the request's answers: nothing is learnt of the response."""
 
 
+class SaidOnce:
+    """Warnings that one configuration earns once, not with every request."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def warn(self, text: str) -> None:
+        """Log `text`, a constant, the first time."""
+        if text not in self._said:
+            self._said.add(text)
+            log.warning(text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayContext:
     """Collaborators of transactions."""
@@ -40,4 +57,5 @@ class GatewayContext:
     metrics: Metrics
     tasks: TaskOwner
     settings: GatewaySettings
+    said: SaidOnce = field(default_factory=SaidOnce)
     now: Callable[[], float] = time.monotonic

@@ -7,6 +7,7 @@ Everything sent is bytes. Body answers are most of what is sent, so they are wri
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from epp.framework.headers import Headers
@@ -93,8 +94,6 @@ _OTHER_TYPE = object()
 
 
 def _varint(number: int) -> bytes:
-    if number < 0x80:
-        return _SHORT[number]
     encoded = bytearray()
     while number >= 0x80:
         encoded.append(number & 0x7F | 0x80)
@@ -103,41 +102,32 @@ def _varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-_SHORT = tuple(bytes((number,)) for number in range(0x80))
 _REQUEST_BODY = b"\x1a"  # field 3 of ProcessingResponse, length-delimited
 _RESPONSE_BODY = b"\x22"  # field 4
+_RESPONSE = b"\x0a"  # field of BodyResponse
+_BODY_MUTATION = b"\x1a"  # of CommonResponse
+_STREAMED_RESPONSE = b"\x1a"  # of BodyMutation
+_BODY = b"\x0a"  # of StreamedBodyResponse
 _END = b"\x10\x01"  # end_of_stream = true
 
 
+# Pieces of event streams are much alike in length: 0.15 us instead of 2.
+@lru_cache(maxsize=1024)
+def _head(tag: bytes, size: int, tail_size: int) -> bytes:
+    """Tags and lengths of the nested messages, up to where `size` bytes of body begin."""
+    head = _BODY + _varint(size) if size else b""
+    length = len(head) + size + tail_size
+    for outer in (_STREAMED_RESPONSE, _BODY_MUTATION, _RESPONSE, tag):
+        prefix = outer + _varint(length)
+        head = prefix + head
+        length += len(prefix)
+    return head
+
+
 def _streamed(tag: bytes, body: bytes, *, end: bool) -> bytes:
-    tail = _END if end else b""
-    size = len(body)
-    if size:
-        size_varint = _varint(size)
-        inner = 1 + len(size_varint) + size + len(tail)
-        head = b"\x0a" + size_varint
-    else:
-        inner = len(tail)
-        head = b""
-    streamed = _varint(inner)
-    mutation = _varint(1 + len(streamed) + inner)
-    common = _varint(1 + len(mutation) + 1 + len(streamed) + inner)
-    whole = _varint(1 + len(common) + 1 + len(mutation) + 1 + len(streamed) + inner)
-    return b"".join(
-        (
-            tag,
-            whole,
-            b"\x0a",  # BodyResponse.response
-            common,
-            b"\x1a",  # CommonResponse.body_mutation
-            mutation,
-            b"\x1a",  # BodyMutation.streamed_response
-            streamed,
-            head,
-            body,
-            tail,
-        )
-    )
+    if not end:
+        return _head(tag, len(body), 0) + body
+    return b"".join((_head(tag, len(body), len(_END)), body, _END))
 
 
 def _pieces(tag: bytes, body: bytes, *, end: bool) -> Iterator[bytes]:

@@ -20,6 +20,7 @@ from epp.gateway.overload import Pressure
 from epp.gateway.replies import immediate_response
 from epp.gateway.request_headers import request_changes
 from epp.request_control.director import IncomingRequest
+from epp.request_control.model_rewrite import REWRITE_HEADERS, first_header
 
 if TYPE_CHECKING:
     import asyncio
@@ -122,6 +123,10 @@ class RequestSide:
         if bodiless:
             self._decide(None, bodiless=True)
         elif self._mode in (BodyMode.STREAMED, BodyMode.NONE):
+            if first_header(self._headers, REWRITE_HEADERS) is not None:
+                self._context.said.warn(
+                    "a model rewrite was asked for in a body mode that does not allow it"
+                )
             self._decide(None)
         elif not self._on_headers:
             self._send((messages.EMPTY_REQUEST_HEADERS,))

@@ -62,7 +62,8 @@ class Transaction:
         request = self._request or self._open(parsed)
         if kind == "response_body":
             piece = parsed.response_body
-            self._response_side(request).body(piece.body, end=piece.end_of_stream)
+            response = self._response or self._response_side(request)
+            response.body(piece.body, end=piece.end_of_stream)
         elif kind == "request_body":
             request.body(parsed)
         elif kind == "request_headers":
@@ -75,7 +76,6 @@ class Transaction:
             self._response_side(request).trailers()
         else:
             self._violation("message has none of the request and response parts")
-        self._finish_if_half_closed()
 
     def on_half_close(self) -> None:
         """The gateway sends no more. An answer that is owed still goes out."""

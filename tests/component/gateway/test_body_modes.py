@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
-from tests.fakes.gateway_client import Answer
+from tests.fakes.gateway_client import COMPLETIONS, Answer
 from tests.fakes.picker import Picker, running_picker
 
 BODY = b'{"model":"m","prompt":"a"}'
@@ -184,3 +185,17 @@ async def test_an_observing_gateway_is_not_answered_on_a_rejection_either() -> N
         await exchange.half_close()
         assert (await exchange.status()).name == "OK"
         assert picker.metric("epp_requests_rejected_total", code="503") == 1
+
+
+@pytest.mark.parametrize("mode", ["STREAMED", "NONE"])
+async def test_a_rewrite_that_the_mode_does_not_allow_is_warned_of_once(
+    picker: Picker, mode: str
+) -> None:
+    with capture_logs() as logs:
+        for _ in range(2):
+            exchange = picker.exchange(request_mode=mode)
+            await exchange.request_headers({**COMPLETIONS, "x-llm-d-model-name-rewrite": "m-7"})
+            assert (await exchange.answer()).destination == ONE
+            exchange.cancel()
+    warnings = [entry["event"] for entry in logs if entry["log_level"] == "warning"]
+    assert warnings == ["a model rewrite was asked for in a body mode that does not allow it"]
