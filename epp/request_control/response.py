@@ -127,14 +127,15 @@ class ResponsePhase:
         active, response = self._active, self._response
         if active is None or response is None:
             return
-        now = self._context.now()
+        context = self._context
+        started = context.now()
         if chunk:
             response.body_bytes += len(chunk)
             if active.first_byte_at is None:
-                active.first_byte_at = now
+                active.first_byte_at = started
             elif response.streaming and active.metrics is not None:
-                active.metrics.inter_token_latency(now - self._last_chunk_at)
-            self._last_chunk_at = now
+                active.metrics.inter_token_latency(started - self._last_chunk_at)
+            self._last_chunk_at = started
         if self._reader is not None:
             try:
                 self._reader.feed(chunk)
@@ -143,9 +144,9 @@ class ResponsePhase:
                 self._reader = None
         if end:
             self.end(TerminationCause.NATURAL)
-        else:
-            self._context.body_hooks.notify(active)
-        active.processing_seconds += self._context.now() - now
+        elif context.body_hooks.configured:
+            context.body_hooks.notify(active)
+        active.processing_seconds += context.now() - started
 
     def end(self, cause: TerminationCause) -> None:
         """Close the books; later calls do nothing."""
