@@ -133,23 +133,30 @@ def _strip_destination() -> dict[str, Any]:
 
 def _routes(fail_open: bool) -> list[dict[str, Any]]:
     if not fail_open:
-        return [{"match": {"prefix": "/"}, "route": _route(PICKED, retries=1)}]
+        # No retries: after request trailers, Envoy would send a streamed body it keeps for a
+        # retry a second time.
+        return [{"match": {"prefix": "/"}, "route": _route(PICKED)}]
     is_picked = {"name": DESTINATION_HEADER, "present_match": True}
     return [
-        {"match": {"prefix": "/", "headers": [is_picked]}, "route": _route(PICKED, retries=1)},
-        {"match": {"prefix": "/"}, "route": _route(FALLBACK, retries=2)},
+        {"match": {"prefix": "/", "headers": [is_picked]}, "route": _route(PICKED) | _retries(1)},
+        {"match": {"prefix": "/"}, "route": _route(FALLBACK) | _retries(2)},
     ]
 
 
-def _route(cluster: str, *, retries: int) -> dict[str, Any]:
+def _route(cluster: str) -> dict[str, Any]:
     return {
         "cluster": cluster,
         "timeout": "0s",  # generation may take minutes
         "idle_timeout": "600s",  # counts while the picker queues the request, too
+    }
+
+
+def _retries(number: int) -> dict[str, Any]:
+    return {
         "retry_policy": {
             "retry_on": "connect-failure,refused-stream,reset-before-request",
-            "num_retries": retries,
-        },
+            "num_retries": number,
+        }
     }
 
 
