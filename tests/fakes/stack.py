@@ -130,12 +130,14 @@ class Stack:
         pickers: int = 1,
         picker_flags: Sequence[str] = (),
         max_request_body_bytes: int = 64 * MEBIBYTE,
+        pool: Sequence[Address] | None = None,
     ) -> None:
+        """`pool`: the endpoints to begin with, where they are not all of `servers`."""
         self.servers = tuple(servers)
         self.fail_open = fail_open
         self.pool_file = folder / "pool.yaml"
         self.access_log = folder / "access.log"
-        self.write_pool(servers, fail_open=fail_open)
+        self.write_pool(servers if pool is None else pool, fail_open=fail_open)
         self.pickers = [
             Picker(f"epp-{number}", folder, self.pool_file, ports, picker_flags)
             for number in range(1, pickers + 1)
