@@ -89,7 +89,8 @@ def epp_cluster(pickers: Sequence[Address], *, tls: bool) -> dict[str, Any]:
                     "http2_protocol_options": {
                         # A cap on the client's side makes Envoy open more connections.
                         "max_concurrent_streams": 100,
-                        "connection_keepalive": {"interval": "10s", "timeout": "5s"},
+                        # Nothing else ends a full-duplex stream to a picker that hangs.
+                        "connection_keepalive": {"interval": "5s", "timeout": "5s"},
                     }
                 },
             }
