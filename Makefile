@@ -39,7 +39,7 @@ soak: $(VENV)/.dev ## minutes of many open streams: memory and leaks
 	$(BIN)/python -m pytest -m soak --timeout 1800 -s $(ARGS)
 
 bench: $(VENV)/.dev ## cost per request, as ratios of one run
-	$(BIN)/python tests/benchmarks/request_path.py $(ARGS)
+	$(BIN)/python -m tests.benchmarks.request_path $(ARGS)
 
 WIRE ?= epp/wire
 protos: $(VENV)/.dev ## compile protos/ into epp/wire/
