@@ -101,7 +101,7 @@ def test_the_banner_is_the_first_thing_it_says(standalone: StartStandalone) -> N
     assert program.output().startswith("Ready.\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_no_process_and_no_file(
     standalone: StartStandalone, tmp_path: Path, number: signal.Signals
 ) -> None:
