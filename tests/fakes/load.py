@@ -1,4 +1,4 @@
-"""Clients that ask without a pause, and remember every answer."""
+"""Clients that keep asking, and remember every answer."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import httpx
 from tests.fakes.programs import wait_until
 
 CLIENT_TIMEOUT_SECONDS = 25.0
+PAUSE_SECONDS = 0.01
+"""Leaves time to the other processes, health checks among them."""
 
 
 class Load:
@@ -55,7 +57,7 @@ class Load:
     def _ask(self) -> None:
         headers = {"content-type": "application/json"}
         with httpx.Client(timeout=CLIENT_TIMEOUT_SECONDS, headers=headers) as client:
-            while not self._stop.is_set():
+            while not self._stop.wait(PAUSE_SECONDS):
                 try:
                     answer = client.post(self._url, content=self._body)
                 except httpx.TransportError as error:
