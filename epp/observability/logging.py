@@ -24,8 +24,13 @@ _LEVELS: Mapping[LogLevel, int] = {
     "debug": logging.DEBUG,
     "trace": logging.DEBUG - 5,
 }
-# Their debug messages are for their authors; they are part of `trace`.
-_CHATTY_LIBRARIES = ("aiohttp", "asyncio", "grpc", "watchfiles")
+# Less than this is for their authors; it is part of `trace`.
+_CHATTY_LIBRARIES: Mapping[str, int] = {
+    "aiohttp": logging.INFO,
+    "asyncio": logging.INFO,
+    "grpc": logging.INFO,
+    "watchfiles": logging.WARNING,  # counts changes of a directory, of all files in it
+}
 
 
 class ProcessLogHandler(logging.StreamHandler[TextIO]):
@@ -47,8 +52,8 @@ def configure_logging(
         root.removeHandler(other)
     root.addHandler(handler)
     root.setLevel(threshold)
-    for name in _CHATTY_LIBRARIES:
-        quiet = logging.NOTSET if level == "trace" else max(threshold, logging.INFO)
+    for name, least in _CHATTY_LIBRARIES.items():
+        quiet = logging.NOTSET if level == "trace" else max(threshold, least)
         logging.getLogger(name).setLevel(quiet)
     structlog.configure(
         processors=[

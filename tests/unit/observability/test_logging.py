@@ -15,7 +15,8 @@ from epp.observability.logging import LogLevel, ProcessLogHandler, configure_log
 def logging_as_it_was() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
-    libraries = {name: logging.getLogger(name).level for name in ("aiohttp", "asyncio", "grpc")}
+    names = ("aiohttp", "asyncio", "grpc", "watchfiles")
+    libraries = {name: logging.getLogger(name).level for name in names}
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
@@ -144,3 +145,14 @@ def test_an_ordinary_line_for_people_is_short(stream: io.StringIO) -> None:
     assert stream.getvalue().count("\n") == 1
     assert "endpoint added" in stream.getvalue()
     assert "endpoint=10.0.0.1:8000" in stream.getvalue()
+
+
+@pytest.mark.parametrize(("level", "count"), [("info", 0), ("debug", 0), ("trace", 1)])
+def test_the_file_watcher_does_not_tell_of_every_file_around_the_pool(
+    stream: io.StringIO, level: LogLevel, count: int
+) -> None:
+    configure_logging(level, stream=stream)
+
+    logging.getLogger("watchfiles.main").info("%d changes detected", 2)
+
+    assert len(lines(stream)) == count
