@@ -13,7 +13,9 @@ from typing import TextIO
 import structlog
 
 from epp import __version__
-from epp.admin.server import AdminServer
+from epp.admin.admin_pages import admin_pages
+from epp.admin.http_port import HttpPort
+from epp.admin.metrics_pages import metrics_pages
 from epp.app.assembly import RequestPathSettings, build_request_path
 from epp.app.options import ServeOptions
 from epp.app.pool_events import PoolEvents
@@ -48,6 +50,7 @@ class Ports:
     grpc: int
     health: int
     metrics: int
+    admin: int
 
 
 class Application:
@@ -81,7 +84,7 @@ class Application:
         self._background = TaskOwner()
         self._stop_at_once = asyncio.Event()
         self._servers: list[GrpcServer] = []
-        self._admin: AdminServer | None = None
+        self._http: list[HttpPort] = []
         self._stopping = False
 
     def snapshot(self) -> Snapshot:
@@ -108,14 +111,14 @@ class Application:
             ext_proc_port=ports.grpc,
             health_port=ports.health,
             metrics_port=ports.metrics,
+            admin_port=ports.admin,
             tls=options.secure_serving,
         )
         return ports
 
     async def _listen(self) -> Ports:
         options = self._options
-        self._admin = AdminServer(self._metrics, dict, options.bind_address, options.metrics_port)
-        metrics_port = await self._admin.start()
+        metrics_port, admin_port = [await self._serve_http(port) for port in self._http_ports()]
         address = _grpc_address(options.bind_address)
         health = health_server(self._health, address=address, port=options.grpc_health_port)
         health_port = await health.start()
@@ -123,7 +126,29 @@ class Application:
         server = self._ext_proc_server(address)
         grpc_port = await server.start()
         self._servers.append(server)
-        return Ports(grpc=grpc_port, health=health_port, metrics=metrics_port)
+        return Ports(grpc=grpc_port, health=health_port, metrics=metrics_port, admin=admin_port)
+
+    def _http_ports(self) -> tuple[HttpPort, HttpPort]:
+        options = self._options
+        metrics = HttpPort(
+            metrics_pages(self._metrics, dict),
+            options.bind_address,
+            options.metrics_port,
+            port_flag="--metrics-port",
+            cert_dir=options.metrics_cert_dir,
+        )
+        admin = HttpPort(
+            admin_pages(self.snapshot, lambda: self._events.mode, self._health.not_ready_reasons),
+            options.admin_address,
+            options.admin_port,
+            port_flag="--admin-port",
+        )
+        return metrics, admin
+
+    async def _serve_http(self, port: HttpPort) -> int:
+        number = await port.start()
+        self._http.append(port)
+        return number
 
     def _ext_proc_server(self, address: str) -> GrpcServer:
         options = self._options
@@ -193,8 +218,8 @@ class Application:
         await stopping
         await self._path.tasks.aclose()
         await self._background.aclose()
-        if self._admin is not None:
-            await self._admin.stop()
+        for port in self._http:
+            await port.stop()
 
     def _keep_running(self, name: str, serve: Callable[[], Awaitable[None]]) -> None:
         self._background.spawn(keep_running(name, serve), name=name)

@@ -82,6 +82,10 @@ class ServeOptions:
         Path | None,
         Flag(Section.TLS, "directory with tls.crt and tls.key; empty: a self-signed certificate"),
     ] = None
+    metrics_cert_dir: Annotated[
+        Path | None,
+        Flag(Section.TLS, "directory with tls.crt and tls.key of the metrics port; empty: http"),
+    ] = None
     enable_cert_reload: Annotated[
         bool, Flag(Section.TLS, "load the certificate again when the directory changes")
     ] = False
@@ -116,10 +120,6 @@ class ServeOptions:
     error_format: Annotated[
         Literal["text", "json"], Flag(Section.ANSWERS, "text, or json as OpenAI writes errors")
     ] = "text"
-    emit_endpoint_scores: Annotated[
-        bool,
-        Flag(Section.ANSWERS, "scores in the metadata x-gateway-destination-endpoint-scores"),
-    ] = False
     skip_response_processing: Annotated[
         bool,
         Flag(

@@ -36,7 +36,9 @@ class PoolEvents:
         self._parsers = parsers
         self._metrics = metrics
         self._health = health
-        self._mode: FailureMode | None = None
+        self.mode = self._flag or FailureMode.FAIL_CLOSE
+        """The failure mode in force."""
+        self._has_told_mode = False
 
     def changed(self, change: Change) -> None:
         """The datastore published a new snapshot."""
@@ -78,9 +80,9 @@ class PoolEvents:
 
     def _tell_failure_mode(self, pool: InferencePool) -> None:
         mode = self._flag or pool.failure_mode or FailureMode.FAIL_CLOSE
-        if mode is self._mode:
+        if self._has_told_mode and mode is self.mode:
             return
-        self._mode = mode
+        self.mode, self._has_told_mode = mode, True
         if self._flag is not None and pool.failure_mode not in (None, self._flag):
             log.warning(
                 "--failure-mode wins over the pool", flag=self._flag, pool=pool.failure_mode

@@ -21,7 +21,7 @@ _BUILT_IN = "this version has built-in plugins and profiles only"
 _GO_LOGGER = "log lines are shaped by --log-format, -v and --zap-log-level"
 _NO_SCRAPING = "this version does not scrape model servers"
 _ENGINE_CONFIGS = "use engineConfigs in EndpointPickerConfig instead"
-_PLAIN_METRICS = "the metrics port is plain HTTP without authentication"
+_PLAIN_METRICS = "the metrics port has no authentication"
 
 no_effect = partial(Flag, Section.ELSEWHERE, standing=Standing.NO_EFFECT)
 not_available = partial(Flag, Section.ELSEWHERE, standing=Standing.NOT_AVAILABLE)
@@ -90,6 +90,14 @@ class ReferenceFlags:
         no_effect("allow plugins in Alpha", reason=_BUILT_IN),
     ] = False
 
+    emit_endpoint_scores: Annotated[
+        bool,
+        no_effect(
+            "scores in the metadata x-gateway-destination-endpoint-scores",
+            reason="the built-in pick gives no scores",
+        ),
+    ] = False
+
     ha_enable_leader_election: Annotated[
         bool,
         no_effect(
@@ -126,13 +134,6 @@ class ReferenceFlags:
         str,
         not_available(
             "CA of client certificates on the metrics port",
-            reason=_PLAIN_METRICS,
-        ),
-    ] = ""
-    metrics_cert_dir: Annotated[
-        str,
-        not_available(
-            "directory with the certificate of the metrics port",
             reason=_PLAIN_METRICS,
         ),
     ] = ""

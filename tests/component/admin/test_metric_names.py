@@ -12,7 +12,8 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from epp.admin.server import AdminServer
+from epp.admin.http_port import HttpPort
+from epp.admin.metrics_pages import metrics_pages
 from epp.framework.request import TerminationCause, Usage
 from epp.observability.metric_catalogue import CATALOGUE
 from epp.observability.metrics import Metrics
@@ -216,7 +217,9 @@ def everything_happened_once() -> Metrics:
 
 @pytest.fixture
 async def address() -> AsyncIterator[str]:
-    server = AdminServer(everything_happened_once(), dict, "127.0.0.1", 0)
+    server = HttpPort(
+        metrics_pages(everything_happened_once(), dict), "127.0.0.1", 0, port_flag="--metrics-port"
+    )
     port = await server.start()
     yield f"http://127.0.0.1:{port}/metrics"
     await server.stop()

@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from epp.admin.server import AdminServer
+from epp.admin.http_port import HttpPort
+from epp.admin.metrics_pages import metrics_pages
 from epp.framework.errors import ConfigError
 from epp.observability.metrics import Metrics
 
@@ -34,14 +35,16 @@ def metrics() -> Metrics:
 
 
 @pytest.fixture
-async def server(metrics: Metrics) -> AsyncIterator[AdminServer]:
-    server = AdminServer(metrics, lambda: STATE, "127.0.0.1", 0)
+async def server(metrics: Metrics) -> AsyncIterator[HttpPort]:
+    server = HttpPort(
+        metrics_pages(metrics, lambda: STATE), "127.0.0.1", 0, port_flag="--metrics-port"
+    )
     yield server
     await server.stop()
 
 
 @pytest.fixture
-async def client(server: AdminServer) -> AsyncIterator[aiohttp.ClientSession]:
+async def client(server: HttpPort) -> AsyncIterator[aiohttp.ClientSession]:
     port = await server.start()
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
         yield session
@@ -77,7 +80,9 @@ async def test_any_other_path_is_not_found_in_plain_text(client: aiohttp.ClientS
 
 async def test_a_state_that_is_no_json_is_shown_by_its_representation() -> None:
     state: Mapping[str, object] = {"odd": {"name": "odd", "type": "odd", "state": 1 + 2j}}
-    server = AdminServer(Metrics(), lambda: state, "127.0.0.1", 0)
+    server = HttpPort(
+        metrics_pages(Metrics(), lambda: state), "127.0.0.1", 0, port_flag="--metrics-port"
+    )
     port = await server.start()
     async with (
         aiohttp.ClientSession() as session,
@@ -118,7 +123,7 @@ class MetricsInSlices(Metrics):
 
 async def test_other_work_has_its_turn_between_the_slices_of_a_page() -> None:
     metrics = MetricsInSlices()
-    server = AdminServer(metrics, dict, "127.0.0.1", 0)
+    server = HttpPort(metrics_pages(metrics, dict), "127.0.0.1", 0, port_flag="--metrics-port")
     port = await server.start()
 
     async def other_work() -> None:
@@ -149,16 +154,16 @@ async def test_a_scraper_that_leaves_early_does_no_harm(
         assert b"model-299" in await response.read()
 
 
-async def test_a_port_that_is_taken_is_an_error_that_names_it(server: AdminServer) -> None:
+async def test_a_port_that_is_taken_is_an_error_that_names_it(server: HttpPort) -> None:
     port = await server.start()
-    second = AdminServer(Metrics(), dict, "127.0.0.1", port)
+    second = HttpPort(metrics_pages(Metrics(), dict), "127.0.0.1", port, port_flag="--metrics-port")
 
     with pytest.raises(ConfigError, match=f"127.0.0.1:{port}: "):
         await second.start()
     await second.stop()
 
 
-async def test_after_stop_nobody_listens(server: AdminServer) -> None:
+async def test_after_stop_nobody_listens(server: HttpPort) -> None:
     port = await server.start()
     await server.stop()
 
@@ -191,7 +196,13 @@ def write_certificate(directory: Path) -> None:
 async def test_with_a_certificate_it_speaks_https(tmp_path: Path) -> None:
     write_certificate(tmp_path)
     trust = ssl.create_default_context(cafile=tmp_path / "tls.crt")
-    server = AdminServer(Metrics(), dict, "127.0.0.1", 0, cert_dir=tmp_path)
+    server = HttpPort(
+        metrics_pages(Metrics(), dict),
+        "127.0.0.1",
+        0,
+        port_flag="--metrics-port",
+        cert_dir=tmp_path,
+    )
     port = await server.start()
 
     async with (
@@ -207,7 +218,13 @@ async def test_with_a_certificate_it_speaks_https(tmp_path: Path) -> None:
 async def test_a_directory_without_a_certificate_is_an_error_that_names_it(
     tmp_path: Path,
 ) -> None:
-    server = AdminServer(Metrics(), dict, "127.0.0.1", 0, cert_dir=tmp_path)
+    server = HttpPort(
+        metrics_pages(Metrics(), dict),
+        "127.0.0.1",
+        0,
+        port_flag="--metrics-port",
+        cert_dir=tmp_path,
+    )
 
     with pytest.raises(ConfigError, match=r"--metrics-cert-dir .* needs tls\.crt and tls\.key"):
         await server.start()

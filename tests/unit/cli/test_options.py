@@ -228,7 +228,6 @@ def test_a_certificate_nobody_uses_is_warned_about() -> None:
         "--config-text=plugins: []",
         "--metrics-endpoint-auth",
         "--metrics-client-ca-file=/ca.pem",
-        "--metrics-cert-dir=/certs",
         "--tls-min-version=VersionTLS13",
         "--tls-min-version=VersionTLS10",
         "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",

@@ -1,0 +1,55 @@
+"""The pages of the metrics port: `/metrics`, `/debug/plugins/state` and `/healthz`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+import msgspec
+from aiohttp import web
+
+from epp.observability.metrics import Metrics
+
+
+def metrics_pages(
+    metrics: Metrics, plugin_state: Callable[[], Mapping[str, object]]
+) -> web.Application:
+    """Pages about one process.
+
+    `plugin_state` gives, by plugin name, an object with `name`, `type` and `state` or `message`.
+    """
+    pages = _MetricsPages(metrics, plugin_state)
+    application = web.Application()
+    application.router.add_get("/metrics", pages.metrics, allow_head=False)
+    application.router.add_get("/debug/plugins/state", pages.plugin_state, allow_head=False)
+    application.router.add_get("/healthz", pages.health, allow_head=False)
+    return application
+
+
+class _MetricsPages:
+    def __init__(self, metrics: Metrics, plugin_state: Callable[[], Mapping[str, object]]) -> None:
+        self._metrics = metrics
+        self._plugin_state = plugin_state
+
+    async def metrics(self, request: web.Request) -> web.StreamResponse:
+        slices, content_type = self._metrics.exposition(request.headers.get("Accept", ""))
+        response = web.StreamResponse(headers={"Content-Type": content_type})
+        if "gzip" in request.headers.get("Accept-Encoding", ""):
+            response.enable_compression(web.ContentCoding.gzip)
+        await response.prepare(request)
+        for piece in slices:
+            await response.write(piece)
+            # A page of thousands of series must not hold up requests until it is complete.
+            await asyncio.sleep(0)
+        await response.write_eof()
+        return response
+
+    async def plugin_state(self, _request: web.Request) -> web.Response:
+        document = {"timestamp": datetime.now(UTC), "plugins": dict(self._plugin_state())}
+        return web.Response(
+            body=msgspec.json.encode(document, enc_hook=repr), content_type="application/json"
+        )
+
+    async def health(self, _request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")

@@ -1,0 +1,203 @@
+"""A whole process but for its command line: ports, pool file, health, end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2
+
+from epp.app.application import Application, Ports
+from epp.app.options import ServeOptions
+from epp.framework.errors import ConfigError
+from epp.gateway.service import SERVICE_NAME
+from tests.fakes.eventually import eventually
+from tests.fakes.gateway_client import gateway_client
+
+POOL = """
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: my-pool, namespace: lab}
+spec:
+  selector: {matchLabels: {app: vllm}}
+  targetPorts: [{number: 8000}, {number: 8001}]
+  endpointPickerRef: {name: epp, port: {number: 9002}, failureMode: %s}
+---
+endpoints:
+- {name: gpu-a, namespace: lab, address: %s}
+"""
+BODY = b'{"model":"m","prompt":"a"}'
+
+
+@pytest.fixture
+def pool_file(tmp_path: Path) -> Path:
+    path = tmp_path / "pool.yaml"
+    write_pool(path, "FailOpen", "10.0.0.1")
+    return path
+
+
+def write_pool(path: Path, failure_mode: str, address: str) -> None:
+    path.write_text(POOL % (failure_mode, address))
+
+
+def options(pool_file: Path, **others: object) -> ServeOptions:
+    values: dict[str, object] = {
+        "bind_address": "127.0.0.1",
+        "secure_serving": False,
+        "drain_timeout": 0.0,
+        "shutdown_grace": 5.0,
+        **dict.fromkeys(("grpc_port", "grpc_health_port", "metrics_port", "admin_port"), 0),
+        **others,
+    }
+    return ServeOptions(pool_file=pool_file, **values)  # type: ignore[arg-type]  # by name
+
+
+@contextlib.asynccontextmanager
+async def running(settings: ServeOptions) -> AsyncIterator[tuple[Application, Ports]]:
+    application = Application(settings)
+    ports = await application.start()
+    try:
+        yield application, ports
+    finally:
+        application.stop_at_once()
+        await application.stop()
+
+
+async def get(port: int, path: str) -> aiohttp.ClientResponse:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}{path}") as response,
+    ):
+        await response.read()
+        return response
+
+
+async def health(port: int, service: str) -> str:
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        check = channel.unary_unary(
+            "/grpc.health.v1.Health/Check",
+            health_pb2.HealthCheckRequest.SerializeToString,
+            health_pb2.HealthCheckResponse.FromString,
+        )
+        answer = await check(health_pb2.HealthCheckRequest(service=service))
+        return str(health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status))
+
+
+async def picks(port: int, count: int = 8) -> set[str]:
+    async with gateway_client(port) as client:
+        addresses = set()
+        for _ in range(count):
+            exchange = client.exchange()
+            await exchange.post(BODY)
+            addresses.add(await exchange.picked())
+            exchange.cancel()
+        return addresses
+
+
+async def test_it_picks_among_every_target_port_of_the_pool_file(pool_file: Path) -> None:
+    async with running(options(pool_file)) as (_, ports):
+        assert await picks(ports.grpc) == {"10.0.0.1:8000", "10.0.0.1:8001"}
+
+
+async def test_a_changed_pool_file_is_followed_without_a_restart(pool_file: Path) -> None:
+    async with running(options(pool_file)) as (application, ports):
+        write_pool(pool_file, "FailClose", "10.0.0.2")
+        await eventually(lambda: "10.0.0.2:8000" in application.snapshot().by_address)
+        assert await picks(ports.grpc) == {"10.0.0.2:8000", "10.0.0.2:8001"}
+        document = await (await get(ports.admin, "/pool")).json()
+        assert document["failureModeInForce"] == "FailClose"
+
+
+async def test_the_admin_port_shows_the_pool(pool_file: Path) -> None:
+    async with running(options(pool_file, failure_mode="FailClose")) as (_, ports):
+        document = await (await get(ports.admin, "/pool")).json()
+        assert document["pool"]["name"] == "my-pool"
+        assert document["pool"]["failure_mode"] == "FailOpen"
+        assert document["failureModeInForce"] == "FailClose"
+        assert document["ready"] is True
+        assert [endpoint["address"] for endpoint in document["endpoints"]] == [
+            "10.0.0.1:8000",
+            "10.0.0.1:8001",
+        ]
+
+
+async def test_the_metrics_port_is_scraped_after_a_request(pool_file: Path) -> None:
+    async with running(options(pool_file)) as (_, ports):
+        await picks(ports.grpc, 1)
+        response = await get(ports.metrics, "/metrics")
+        page = await response.text()
+        assert response.content_type == "text/plain"
+        assert "llm_d_epp_request_total{" in page
+        assert 'llm_d_epp_ready_endpoints{name="my-pool"} 2' in page
+        assert "epp_ready 1" in page
+
+
+@pytest.mark.parametrize("service", ["", "readiness", "inference-extension", SERVICE_NAME])
+async def test_health_is_served_on_both_ports(pool_file: Path, service: str) -> None:
+    async with running(options(pool_file)) as (_, ports):
+        assert await health(ports.grpc, service) == "SERVING"
+        assert await health(ports.health, service) == "SERVING"
+
+
+async def test_it_is_not_ready_but_serves_while_it_drains(pool_file: Path) -> None:
+    async with running(options(pool_file, drain_timeout=60.0)) as (application, ports):
+        stopping = asyncio.create_task(application.stop())
+        await asyncio.sleep(0)
+        assert await health(ports.grpc, SERVICE_NAME) == "NOT_SERVING"
+        assert await health(ports.health, "readiness") == "NOT_SERVING"
+        assert await health(ports.health, "liveness") == "SERVING"
+        assert len(await picks(ports.grpc, 2)) >= 1
+        application.stop_at_once()
+        await stopping
+
+
+async def test_streams_that_outlive_the_grace_are_cut_visibly(pool_file: Path) -> None:
+    async with (
+        running(options(pool_file, shutdown_grace=0.05)) as (application, ports),
+        gateway_client(ports.grpc) as client,
+    ):
+        exchange = client.exchange()
+        await exchange.post(BODY)
+        await exchange.picked()
+        await application.stop()
+        assert (await exchange.status()).name == "UNAVAILABLE"
+
+
+async def test_a_taken_port_is_an_error_that_leaves_nothing_open(pool_file: Path) -> None:
+    async with running(options(pool_file)) as (_, ports):
+        second = Application(options(pool_file, grpc_port=ports.grpc))
+        with pytest.raises(ConfigError, match="--grpc-port"):
+            await second.start()
+        await second.stop()
+
+
+async def test_a_missing_pool_file_is_an_error(tmp_path: Path) -> None:
+    application = Application(options(tmp_path / "none.yaml"))
+    with pytest.raises(ConfigError, match=r"none\.yaml"):
+        await application.start()
+    await application.stop()
+
+
+async def test_it_serves_tls_with_a_certificate_of_its_own(pool_file: Path) -> None:
+    async with running(options(pool_file, secure_serving=True)) as (_, ports):
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", ports.grpc, ssl=untrusting_context()
+        )
+        tls = writer.get_extra_info("ssl_object")
+        assert tls.selected_alpn_protocol() == "h2"
+        writer.close()
+        del reader
+
+
+def untrusting_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    return context
