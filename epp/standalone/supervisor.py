@@ -31,6 +31,12 @@ START_SECONDS = 30.0
 MODEL_SERVERS_SECONDS = 3.0
 GRACE_SECONDS = 3.0
 SETTLE_ATTEMPTS = 40
+# Slow enough to see events stream and a cached prompt pay, fast enough not to wait.
+DEMONSTRATION_PACE = (
+    "--time-to-first-token=20ms",
+    "--prefill-time-per-token=1ms",
+    "--inter-token-latency=15ms",
+)
 # The kernel's limit for one argument of a program, its closing zero byte included.
 LONGEST_ARGUMENT = 128 * 1024 - 1
 
@@ -143,7 +149,7 @@ class Supervisor:
     def _simulator(self, server: ModelServer) -> ChildProcess:
         command = [sys.executable, "-m", "epp", "simulator", "--exit-with-parent"]
         command += ["--host", server.address.host, "--port", str(server.address.port)]
-        command += ["--name", server.name]
+        command += ["--name", server.name, *DEMONSTRATION_PACE]
         if self._options.model is not None:
             command += ["--model", self._options.model]
         return ChildProcess(
