@@ -11,13 +11,14 @@ producer) or the pool has not been seen yet: then `decide_waiting` is called fro
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import structlog
 
 from epp.datastore.inference_pool import FailureMode
 from epp.framework.errors import DropReason, ErrorCode, Rejection
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from epp.request_control.hooks import HookRunner
     from epp.request_control.parsing import ParserSelector
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 FAIRNESS_HEADERS = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
 REQUEST_ID_HEADER = "x-request-id"
@@ -269,7 +270,7 @@ class Director:
             reason, text = "deadline", "no endpoint was picked in time"
         else:
             reason, text = "internal", "internal error while picking an endpoint"
-            log.error("picking failed", exc_info=error, extra={"request_id": request.id})
+            log.error("picking failed", request_id=request.id, exc_info=error)
         if self.failure_mode is FailureMode.FAIL_CLOSE:
             self._give_up(text, reason, error)
         return self._best_effort(incoming, request, reason)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import structlog
 
 from epp.framework.errors import DropReason, ErrorCode, Rejection
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from epp.framework.scheduling import SchedulingResult
     from epp.observability.metrics import Metrics
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +103,7 @@ class HookRunner:
                             await pending
             except Exception as error:  # noqa: BLE001 - its data is missing, the request goes on
                 self._failed("DataProducer", hook)
-                log.debug("data producer %s failed: %r", hook.name, error)
+                log.debug("data producer failed", plugin=hook.name, error=repr(error))
 
     def admit(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> None:
         """The first denial ends the request, with the status it asks for."""
@@ -159,7 +160,7 @@ class HookRunner:
                 self._failed("ResponseReceived", hook)
                 response.headers.changes = before
                 self._metrics.response_phase_error()
-                log.debug("response header hook %s failed: %r", hook.name, error)
+                log.debug("response header hook failed", plugin=hook.name, error=repr(error))
 
     async def response_body(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
@@ -174,7 +175,7 @@ class HookRunner:
             except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
                 self._failed("ResponseStreaming", hook)
                 self._metrics.response_phase_error()
-                log.debug("response body hook %s failed: %r", hook.name, error)
+                log.debug("response body hook failed", plugin=hook.name, error=repr(error))
 
     @contextmanager
     def _measured(self, point: str, hook: Hook) -> Iterator[None]:

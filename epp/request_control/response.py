@@ -6,12 +6,13 @@ name of a rewritten request (protocol §7.3).
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
+
+import structlog
 
 from epp.framework.request import InferenceResponse, TerminationCause
 from epp.support.model_names import ChunkModelRewriter, JsonModelRewriter, SseModelRewriter
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from epp.request_control.hooks import HookRunner
     from epp.support.model_names import ModelRewriter
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 SERVED_ENDPOINT_HEADER = "x-gateway-destination-endpoint-served"
 DEBUG_HEADER = "x-went-into-resp-headers"
@@ -175,9 +176,9 @@ class ResponsePhase:
             own[DEBUG_HEADER] = b"true"
         return own
 
-    def _fault(self, what: str, error: Exception) -> None:
+    def _fault(self, step: str, error: Exception) -> None:
         self._context.metrics.response_phase_error()
-        log.warning("%s of a response failed: %r", what, type(error).__name__)
+        log.warning("response phase failed", step=step, error=type(error).__name__)
 
 
 def _status(headers: Headers) -> int:
