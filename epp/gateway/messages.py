@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from epp.framework.headers import Headers
+from epp.request_control.response import SERVED_ENDPOINT_HEADER
 from epp.wire import ext_proc_pb2 as wire
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ MAX_CHUNK_BYTES = 62_000
 
 DESTINATION_NAMESPACE = "envoy.lb"
 DESTINATION_HEADER = "x-gateway-destination-endpoint"
-SERVED_HEADER = "x-gateway-destination-endpoint-served"
 SUBSET_NAMESPACE = "envoy.lb.subset_hint"
 SUBSET_KEY = "x-gateway-destination-endpoint-subset"
 _ATTRIBUTES_NAMESPACE = "envoy.filters.http.ext_proc"
@@ -67,7 +67,7 @@ def served_endpoint(message: wire.ProcessingRequest) -> str | None:
     """Who served the response, as far as the gateway says so; None when it does not."""
     metadata = message.metadata_context.filter_metadata
     if DESTINATION_NAMESPACE in metadata:
-        served = _plain(metadata[DESTINATION_NAMESPACE], SERVED_HEADER)
+        served = _plain(metadata[DESTINATION_NAMESPACE], SERVED_ENDPOINT_HEADER)
         if isinstance(served, str) and served:
             return served
     if _ATTRIBUTES_NAMESPACE in message.attributes:

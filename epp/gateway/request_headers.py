@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epp.gateway.messages import DESTINATION_HEADER, SERVED_HEADER, SUBSET_KEY
+from epp.gateway.messages import DESTINATION_HEADER, SUBSET_KEY
 from epp.gateway.replies import DROP_REASON_HEADER
+from epp.request_control.director import FAIRNESS_HEADERS
+from epp.request_control.model_rewrite import REWRITE_HEADERS
+from epp.request_control.response import SERVED_ENDPOINT_HEADER
 
 if TYPE_CHECKING:
     from epp.request_control.active_request import ActiveRequest
 
 REMOVED_HEADERS = frozenset(
     (
-        "x-llm-d-inference-fairness-id",
-        "x-gateway-inference-fairness-id",
+        *FAIRNESS_HEADERS,
         "x-llm-d-inference-objective",
         "x-gateway-inference-objective",
-        "x-llm-d-model-name-rewrite",
-        "x-gateway-model-name-rewrite",
+        *REWRITE_HEADERS,
         "x-llm-d-slo-ttft-ms",
         "x-slo-ttft-ms",
         "x-llm-d-slo-tpot-ms",
@@ -26,7 +27,7 @@ REMOVED_HEADERS = frozenset(
         "x-llm-d-video-duration-seconds",
         "x-llm-d-video-resolution",
         SUBSET_KEY,
-        SERVED_HEADER,
+        SERVED_ENDPOINT_HEADER,
         DROP_REASON_HEADER,
         # A client that could name hosts here would make a sidecar call them (pitfall 61).
         "x-prefiller-host-port",

@@ -6,13 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from epp.framework.errors import ErrorCode, Rejection
+from epp.gateway.health import EXT_PROC_SERVICE
 from epp.gateway.stream import Transaction
 
 if TYPE_CHECKING:
     from epp.gateway.context import GatewayContext
     from epp.transport.streams import Outlet
 
-SERVICE_NAME = "envoy.service.ext_proc.v3.ExternalProcessor"
+SERVICE_NAME = EXT_PROC_SERVICE
 METHOD_NAME = "Process"
 METHOD = f"/{SERVICE_NAME}/{METHOD_NAME}"
 
