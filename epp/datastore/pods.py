@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from epp.datastore.addresses import join_host_port, routable_ip
 from epp.datastore.inference_pool import InferencePool
 from epp.framework.endpoint import Endpoint, EndpointId, EndpointLoad
+from epp.support.addresses import join_host_port, routable_ip
 
 ACTIVE_PORTS = "llm-d.ai/active-ports"
 LEGACY_ACTIVE_PORTS = "inference.networking.k8s.io/active-ports"

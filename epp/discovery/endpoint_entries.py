@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from epp.datastore.addresses import routable_ip
 from epp.datastore.manifest_errors import allowed, path_text, problems, without_nulls
 from epp.datastore.pods import Pod
+from epp.support.addresses import routable_ip
 
 
 def _ip(value: object) -> str:

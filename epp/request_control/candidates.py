@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from epp.datastore.addresses import canonical_ip, join_host_port
 from epp.datastore.endpoint_index import pool_order
+from epp.support.addresses import canonical_ip, join_host_port
 
 if TYPE_CHECKING:
     from epp.datastore.datastore import Snapshot

@@ -12,6 +12,7 @@ from epp.simulator.bodies import json_response
 from epp.simulator.engine import QueueFull
 from epp.simulator.errors import ApiError
 from epp.simulator.event_stream import StreamCut
+from epp.support.addresses import join_host_port
 
 NAME_HEADER = "x-simulator"
 ANTHROPIC_PATHS = "/v1/messages"
@@ -80,9 +81,4 @@ def _openai_type(status: int) -> str:
 
 def _own_address(request: web.Request) -> str:
     address = request.get_extra_info("sockname")
-    return joined(address[0], address[1]) if address else "unknown"
-
-
-def joined(host: str, port: int) -> str:
-    """`host:port`, with brackets around IPv6."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return join_host_port(address[0], address[1]) if address else "unknown"

@@ -16,11 +16,12 @@ from epp.simulator.echo import echo
 from epp.simulator.engine import Engine
 from epp.simulator.failures import FailureSwitches
 from epp.simulator.metrics import MetricsPage
-from epp.simulator.middlewares import errors, joined, name_header
+from epp.simulator.middlewares import errors, name_header
 from epp.simulator.openai_api import OpenAiApi
 from epp.simulator.pages import Pages, breaker
 from epp.simulator.settings import SimulatorSettings
 from epp.simulator.text import Writer
+from epp.support.addresses import join_host_port
 
 ENGINE: web.AppKey[Engine] = web.AppKey("engine", Engine)
 FAILURES: web.AppKey[FailureSwitches] = web.AppKey("failures", FailureSwitches)
@@ -40,7 +41,7 @@ class RunningSimulator:
     @property
     def address(self) -> str:
         """`host:port`."""
-        return joined(self.host, self.port)
+        return join_host_port(self.host, self.port)
 
     @property
     def url(self) -> str:

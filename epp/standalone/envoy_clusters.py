@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from epp.datastore.inference_pool import AppProtocol
+from epp.gateway.health import EXT_PROC_SERVICE
+from epp.support.addresses import join_host_port
 
 PICKED = "picked_endpoint"
 FALLBACK = "pool_fallback"
 EPP = "epp"
 DESTINATION_HEADER = "x-gateway-destination-endpoint"
-EXT_PROC_SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
 
 _HTTP_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 _TLS_CONTEXT = "envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext"
@@ -25,7 +26,7 @@ class Address(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return join_host_port(self.host, self.port)
 
 
 def socket_address(address: Address) -> dict[str, Any]:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epp.datastore.addresses import canonical_ip, join_host_port
 from epp.datastore.datastore import Datastore, Snapshot
 from epp.request_control.candidates import locate_candidates
+from epp.support.addresses import canonical_ip, join_host_port
 from tests.fakes.pool import pod_of, pool_of
 
 ALL = ["10.0.0.1:8000", "10.0.0.1:8001", "10.0.0.2:8000", "10.0.0.2:8001"]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from epp.datastore.addresses import canonical_ip, join_host_port, routable_ip
+from epp.support.addresses import canonical_ip, join_host_port, routable_ip
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,6 @@ def routable_ip(text: str) -> str | None:
     return None if address.is_unspecified or address.is_multicast else ip
 
 
-def join_host_port(ip: str, port: int | str) -> str:
+def join_host_port(host: str, port: int | str) -> str:
     """`10.0.0.1:8000`, `[fd00::1]:8000`."""
-    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
