@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from epp.datastore.inference_pool import FailureMode
+from epp.datastore.inference_pool import FailureMode, failure_mode_in_force
 
 if TYPE_CHECKING:
     from epp.app.options import ServeOptions
@@ -36,7 +36,7 @@ class PoolEvents:
         self._parsers = parsers
         self._metrics = metrics
         self._health = health
-        self.mode = self._flag or FailureMode.FAIL_CLOSE
+        self.mode = failure_mode_in_force(self._flag, None)
         """The failure mode in force."""
         self._has_told_mode = False
 
@@ -79,7 +79,7 @@ class PoolEvents:
         )
 
     def _tell_failure_mode(self, pool: InferencePool) -> None:
-        mode = self._flag or pool.failure_mode or FailureMode.FAIL_CLOSE
+        mode = failure_mode_in_force(self._flag, pool)
         if self._has_told_mode and mode is self.mode:
             return
         self.mode, self._has_told_mode = mode, True

@@ -54,6 +54,11 @@ class InferencePool:
     """None: there is no manifest that says (decision 4)."""
 
 
+def failure_mode_in_force(flag: FailureMode | None, pool: InferencePool | None) -> FailureMode:
+    """What a fault of ours means: as the flag says, else the pool, else FailClose (decision 4)."""
+    return flag or (pool.failure_mode if pool else None) or FailureMode.FAIL_CLOSE
+
+
 _SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 
 _Port = Annotated[int, Field(ge=1, le=65535), allowed("1 to 65535")]

@@ -16,11 +16,11 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
-from epp.datastore.inference_pool import FailureMode
+from epp.datastore.inference_pool import FailureMode, failure_mode_in_force
 from epp.framework.errors import DropReason, ErrorCode, Rejection
 from epp.framework.request import DEFAULT_FAIRNESS_ID, InferenceRequest, TerminationCause
 from epp.request_control.active_request import ActiveRequest
@@ -111,9 +111,7 @@ class Director:
     @property
     def failure_mode(self) -> FailureMode:
         """What a fault of ours means for the request, as of now."""
-        pool = self._datastore.snapshot().pool
-        configured = self._settings.failure_mode or (pool.failure_mode if pool else None)
-        return configured or FailureMode.FAIL_CLOSE
+        return failure_mode_in_force(self._settings.failure_mode, self._datastore.snapshot().pool)
 
     @property
     def may_wait(self) -> bool:
@@ -272,14 +270,10 @@ class Director:
             reason, text = "internal", "internal error while picking an endpoint"
             log.error("picking failed", request_id=request.id, exc_info=error)
         if self.failure_mode is FailureMode.FAIL_CLOSE:
-            self._give_up(text, reason, error)
+            raise Rejection(
+                ErrorCode.SERVICE_UNAVAILABLE, text, details=reason, retry_after=1
+            ) from error
         return self._best_effort(incoming, request, reason)
-
-    @staticmethod
-    def _give_up(text: str, reason: str, error: Exception) -> NoReturn:
-        raise Rejection(
-            ErrorCode.SERVICE_UNAVAILABLE, text, details=reason, retry_after=1
-        ) from error
 
     def _never_synced(self, incoming: IncomingRequest, request: InferenceRequest) -> ActiveRequest:
         if self.failure_mode is FailureMode.FAIL_CLOSE:

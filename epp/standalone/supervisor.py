@@ -12,7 +12,7 @@ from typing import Protocol
 
 from epp.app.options import ServeOptions
 from epp.datastore.datastore import Snapshot
-from epp.datastore.inference_pool import AppProtocol, FailureMode
+from epp.datastore.inference_pool import AppProtocol, FailureMode, failure_mode_in_force
 from epp.framework.errors import ConfigError
 from epp.standalone.addresses import LOOPBACK, Addresses, assign_addresses
 from epp.standalone.banner import Running, banner
@@ -177,14 +177,14 @@ class Supervisor:
 
     def _envoy_settings(self, snapshot: Snapshot, addresses: Addresses) -> EnvoySettings:
         options, pool = self._options, snapshot.pool
-        mode = options.failure_mode or (pool.failure_mode if pool else None)
+        flag = None if options.failure_mode is None else FailureMode(options.failure_mode)
         log = options.envoy_access_log
         return EnvoySettings(
             listener=addresses.listener,
             admin=addresses.envoy_admin,
             pickers=(addresses.ext_proc,),
             endpoints=tuple(Address(each.ip, each.port) for each in snapshot.endpoints),
-            fail_open=mode == FailureMode.FAIL_OPEN,
+            fail_open=failure_mode_in_force(flag, pool) is FailureMode.FAIL_OPEN,
             app_protocol=pool.app_protocol if pool else AppProtocol.HTTP,
             access_log=None if log is None else str(log),
             max_request_body_bytes=options.max_request_body_bytes,
