@@ -6,17 +6,19 @@ or the request is answered by us (protocol §2.1, pitfall 6).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from epp.datastore.inference_pool import FailureMode
-from epp.framework.errors import ErrorCode, Rejection
+from epp.framework.errors import Rejection
 from epp.framework.headers import Headers
 from epp.framework.request import TerminationCause
 from epp.gateway import messages
+from epp.gateway.held_body import HeldBody
 from epp.gateway.modes import BodyMode
 from epp.gateway.overload import Pressure
+from epp.gateway.rejections import body_too_large, overloaded
 from epp.gateway.replies import immediate_response
 from epp.gateway.request_headers import request_changes
 from epp.request_control.director import IncomingRequest
@@ -47,8 +49,6 @@ class RequestSide:
     __slots__ = (
         "_bodies_owed",
         "_body_complete",
-        "_body_seen",
-        "_chunks",
         "_close",
         "_context",
         "_headers",
@@ -61,7 +61,6 @@ class RequestSide:
         "_on_headers",
         "_received_at",
         "_send",
-        "_size",
         "_subset",
         "_task",
         "_trailers_ended",
@@ -94,10 +93,7 @@ class RequestSide:
         self._on_headers = False
         """Whether the decision is answered on the headers rather than on the body."""
         self._subset: object = None
-        self._chunks: list[bytes] = []
-        self._size = 0
-        self._held = 0
-        self._body_seen = False
+        self._held = HeldBody(context.guard)
         self._body_complete = False
         self._trailers_ended = False
         self._trailers_owed = False
@@ -154,7 +150,7 @@ class RequestSide:
             self._body_complete = self._trailers_ended = True
             if self.state is RequestState.READING:
                 self._trailers_owed = True
-                self._decide(self._joined())
+                self._decide(self._held.join())
                 return
         if self.state is RequestState.DECIDING:
             self._trailers_owed = True
@@ -198,13 +194,7 @@ class RequestSide:
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-        self._chunks.clear()
-        self._release()
-
-    def _release(self) -> None:
-        if self._held:
-            self._context.guard.give_back(self._held)
-            self._held = 0
+        self._held.release()
 
     def _merge_metadata(self, message: wire.ProcessingRequest) -> None:
         if message.HasField("metadata_context"):
@@ -259,37 +249,25 @@ class RequestSide:
             self._collect(data, end=end)
 
     def _collect(self, data: bytes, *, end: bool) -> None:
-        self._body_seen = True
         context = self._context
-        if self._size + len(data) > context.settings.max_request_body_bytes:
+        if self._held.size + len(data) > context.settings.max_request_body_bytes:
             self.reject(body_too_large(context.settings.max_request_body_bytes))
             return
-        self._take(data)
+        self._held.add(data)
         pressure, signal = context.guard.buffer_pressure()
         if pressure is not Pressure.NONE:
             self._relieve(pressure, signal)
         elif end:
-            self._decide(self._joined())
-
-    def _take(self, data: bytes) -> None:
-        self._chunks.append(data)
-        self._size += len(data)
-        self._held += len(data)
-        self._context.guard.hold(len(data))
-
-    def _joined(self) -> bytes:
-        body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
-        self._chunks.clear()
-        return body
+            self._decide(self._held.join())
 
     def _whole(self, data: bytes) -> None:
         limit = self._context.settings.max_request_body_bytes
-        self._body_seen = self._body_complete = True
+        self._body_complete = True
         if len(data) > limit:
             self.reject(body_too_large(limit))
             return
-        self._take(data)
-        self._decide(self._joined())
+        self._held.add(data)
+        self._decide(self._held.join())
 
     def _owed_body(self, end: bool) -> None:
         if self._mode is BodyMode.NONE:
@@ -345,8 +323,10 @@ class RequestSide:
             self._send((self._decision(active, on_headers=True),))
         if self._mode is BodyMode.FULL_DUPLEX:
             self._give_back(active)
-        elif not self._on_headers:
-            self._send((self._decision(active, on_headers=False),))
+        else:
+            if not self._on_headers:
+                self._send((self._decision(active, on_headers=False),))
+            self._held.release()
         active.body = self._incoming_request = None
         self._settle()
         self._skip_response(active)
@@ -372,49 +352,21 @@ class RequestSide:
     def _give_back(self, active: ActiveRequest) -> None:
         """The body, as far as one came; a body answer without a body message is spurious."""
         end = self._body_complete and not self._trailers_ended
-        body = active.body
-        if body is None and self._chunks:
-            body = self._joined()
-        if body is None or not self._body_seen:
+        if not self._held.seen:
             return
-        if len(body) <= messages.MAX_CHUNK_BYTES:
-            self._send(messages.request_body_chunks(body, end=end))
-            return
-        chunks = self._counted(messages.request_body_chunks(body, end=end))
-        next(chunks)
-        self._send(chunks)
-
-    def _counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        try:
-            yield b""  # started, so that closing it gives the bytes back, too
-            yield from chunks
-        finally:
-            self._release()
+        body = self._held.join() if active.body is None else active.body
+        chunks = messages.request_body_chunks(body, end=end)
+        if len(body) > messages.MAX_CHUNK_BYTES:
+            self._send(self._held.released_after(chunks))
+        else:
+            self._send(chunks)
+            self._held.release()
 
     def _settle(self) -> None:
         """Send what became due while the decision was pending."""
-        if self._mode is not BodyMode.FULL_DUPLEX or self._size <= messages.MAX_CHUNK_BYTES:
-            self._release()
         for _ in range(self._bodies_owed):
             self._send((messages.CONTINUE_REQUEST_BODY,))
         self._bodies_owed = 0
         if self._trailers_owed:
             self._trailers_owed = False
             self._send((messages.REQUEST_TRAILERS,))
-
-
-def body_too_large(limit: int) -> Rejection:
-    """The body is over the cap; the rest of it is not read."""
-    return Rejection(
-        ErrorCode.PAYLOAD_TOO_LARGE, f"request body is larger than the allowed {limit} bytes"
-    )
-
-
-def overloaded(signal: str) -> Rejection:
-    """This process has more to do than it can."""
-    return Rejection(
-        ErrorCode.SERVICE_UNAVAILABLE,
-        f"the endpoint picker is overloaded ({signal})",
-        details="overloaded",
-        retry_after=1,
-    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from epp.framework.errors import ErrorCode, Rejection
 from epp.gateway.health import EXT_PROC_SERVICE
+from epp.gateway.rejections import body_stopped
 from epp.gateway.stream import Transaction
 
 if TYPE_CHECKING:
@@ -49,12 +49,7 @@ class ExternalProcessor:
         for transaction in list(self._open):
             since = transaction.idle_since()
             if since is not None and now - since > timeout:
-                transaction.reject(
-                    Rejection(
-                        ErrorCode.REQUEST_TIMEOUT,
-                        f"no part of the request body came for {timeout:g} seconds",
-                    )
-                )
+                transaction.reject(body_stopped(timeout))
 
     def abort_all(self, message: str) -> None:
         """Give up what is left at the end of the shutdown grace."""

@@ -605,3 +605,15 @@ async def test_response_processing_can_be_skipped_for_all_requests(ending: str) 
         assert (await exchange.status()).name == "OK"
         await picker.settled()
         assert picker.metric("epp_request_terminations_total", cause="natural") == 1
+
+
+async def test_a_body_that_shrinks_below_one_piece_is_counted_out_with_its_answer(
+    picker: Picker,
+) -> None:
+    exchange = picker.exchange()
+    body = json_of(61_999).replace(b'"m"', b'"long"')
+    await exchange.post(body, {"x-llm-d-model-name-rewrite": "m"})
+    await exchange.answer()
+    assert len((await exchange.answer()).body or b"") == 61_999
+    assert picker.path.guard.buffered_bytes == 0
+    exchange.cancel()

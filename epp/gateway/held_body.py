@@ -1,0 +1,57 @@
+"""A request body between the gateway's hands and back, counted as long as it is here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from epp.gateway.overload import LoadGuard
+
+
+class HeldBody:
+    """The pieces that have come. Their bytes count on the guard until they are given back."""
+
+    __slots__ = ("_counted", "_guard", "_pieces", "seen", "size")
+
+    def __init__(self, guard: LoadGuard) -> None:
+        self._guard = guard
+        self._pieces: list[bytes] = []
+        self._counted = 0
+        self.size = 0
+        """Bytes that have come in all."""
+        self.seen = False
+        """Whether a piece came at all; an empty one counts."""
+
+    def add(self, piece: bytes) -> None:
+        """Take a piece."""
+        self.seen = True
+        self._pieces.append(piece)
+        self.size += len(piece)
+        self._counted += len(piece)
+        self._guard.hold(len(piece))
+
+    def join(self) -> bytes:
+        """All of it in one, held no longer in pieces; it still counts."""
+        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        return body
+
+    def release(self) -> None:
+        """Count it out, and drop what has not been joined."""
+        self._pieces.clear()
+        self._guard.give_back(self._counted)
+        self._counted = 0
+
+    def released_after(self, messages: Iterable[bytes]) -> Iterator[bytes]:
+        """`messages`, with the body counted out when they have all been taken, or dropped."""
+        counted = self._released_after(messages)
+        next(counted)
+        return counted
+
+    def _released_after(self, messages: Iterable[bytes]) -> Iterator[bytes]:
+        try:
+            yield b""  # not sent: a generator that was never started would not run `finally`
+            yield from messages
+        finally:
+            self.release()

@@ -1,0 +1,29 @@
+"""What this room rejects requests for, before anything is known of their content."""
+
+from __future__ import annotations
+
+from epp.framework.errors import ErrorCode, Rejection
+
+
+def body_too_large(limit: int) -> Rejection:
+    """The body is over the cap; the rest of it is not read."""
+    return Rejection(
+        ErrorCode.PAYLOAD_TOO_LARGE, f"request body is larger than the allowed {limit} bytes"
+    )
+
+
+def body_stopped(timeout: float) -> Rejection:
+    """Nothing of the body came for a while (decision 2)."""
+    return Rejection(
+        ErrorCode.REQUEST_TIMEOUT, f"no part of the request body came for {timeout:g} seconds"
+    )
+
+
+def overloaded(signal: str) -> Rejection:
+    """This process has more to do than it can."""
+    return Rejection(
+        ErrorCode.SERVICE_UNAVAILABLE,
+        f"the endpoint picker is overloaded ({signal})",
+        details="overloaded",
+        retry_after=1,
+    )
