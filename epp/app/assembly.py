@@ -73,7 +73,7 @@ def build_request_path(
         hooks=runner,
         scheduler=scheduler or LeastInFlightScheduler(rng),
         metrics=metrics,
-        on_end=Completion(body_hooks, reporter, now),
+        on_end=Completion(body_hooks, reporter),
         settings=settings.director,
         rng=rng,
         now=now,

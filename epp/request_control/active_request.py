@@ -27,7 +27,6 @@ class ActiveRequest:
         "body",
         "body_changed",
         "ended",
-        "ended_at",
         "endpoints",
         "first_byte_at",
         "hooks_running",
@@ -77,7 +76,6 @@ class ActiveRequest:
         self.metrics: RequestMetrics | None = None
         self.response_started_at = 0.0
         self.first_byte_at: float | None = None
-        self.ended_at: float | None = None
         self.processing_seconds = 0.0
         """Time spent on handling the response."""
         self.ended = False
@@ -91,6 +89,12 @@ class ActiveRequest:
     def destination(self) -> str | None:
         """Value of the destination header; None: the gateway goes on without one."""
         return ",".join(endpoint.address for endpoint in self.endpoints) or None
+
+    @property
+    def ttft_seconds(self) -> float | None:
+        """From the request's headers to the first byte of the response's body, if one came."""
+        first = self.first_byte_at
+        return None if first is None else first - self.received_at
 
     def served_by(self, endpoint: Endpoint) -> None:
         """Move the count to the endpoint that served after the gateway's retries (pitfall 9)."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from epp.framework.headers import Headers
@@ -18,19 +16,12 @@ if TYPE_CHECKING:
 class Completion:
     """Listener for the end of active requests."""
 
-    def __init__(
-        self,
-        body_hooks: BodyHooks,
-        reporter: Reporter,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, body_hooks: BodyHooks, reporter: Reporter) -> None:
         self._body_hooks = body_hooks
         self._reporter = reporter
-        self._now = now
 
     def __call__(self, active: ActiveRequest, cause: TerminationCause) -> None:
         """Tell the hooks and the reporter how `active` ended."""
-        active.ended_at = self._now()
         response = active.response
         if response is None:
             response = active.response = InferenceResponse(

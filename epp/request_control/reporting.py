@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from epp.framework.headers import Headers
     from epp.framework.request import InferenceRequest, InferenceResponse
     from epp.observability.metrics import Metrics
+    from epp.observability.request_metrics import RequestMetrics
     from epp.request_control.active_request import ActiveRequest
 
 FIRST_ERROR_STATUS = 400
@@ -56,18 +57,21 @@ class Reporter:
         if active.answered_at is None or active.response is None:
             return
         self._metrics.requests_in_flight.dec()
+        now = self._now()
         if active.metrics is not None:
             active.metrics.running_ended()
-            self._measure(active, active.response, cause)
+            self._measure(active, active.metrics, active.response, cause, now)
         if self._request_log is not None:
-            self._request_log.write(_record(active, active.response, cause, self._now()))
+            self._request_log.write(_record(active, active.response, cause, now))
 
     def _measure(
-        self, active: ActiveRequest, response: InferenceResponse, cause: TerminationCause
+        self,
+        active: ActiveRequest,
+        metrics: RequestMetrics,
+        response: InferenceResponse,
+        cause: TerminationCause,
+        now: float,
     ) -> None:
-        metrics, now = active.metrics, active.ended_at or self._now()
-        if metrics is None:
-            return
         if cause is TerminationCause.ERROR:
             metrics.error(UNKNOWN_ERROR)
         if cause is not TerminationCause.NATURAL or not response.started:
@@ -77,12 +81,11 @@ class Reporter:
         self._metrics.response_processing_seconds.observe(
             active.processing_seconds if response.streaming else now - active.response_started_at
         )
-        first = active.first_byte_at
         metrics.completed(
             seconds=now - active.received_at,
             response_bytes=response.body_bytes,
             streaming=response.streaming,
-            ttft_seconds=None if first is None else first - active.received_at,
+            ttft_seconds=active.ttft_seconds,
             usage=response.usage,
         )
 
@@ -134,7 +137,7 @@ class Reporter:
 def _record(
     active: ActiveRequest, response: InferenceResponse, cause: TerminationCause, now: float
 ) -> RequestRecord:
-    request, first = active.request, active.first_byte_at
+    request = active.request
     return RequestRecord(
         method=request.headers.get(":method") or "",
         path=request.path,
@@ -145,7 +148,7 @@ def _record(
         reason=active.reason,
         status=response.status or None,
         seconds=now - active.received_at,
-        ttft_seconds=None if first is None else first - active.received_at,
+        ttft_seconds=active.ttft_seconds,
         usage=response.usage,
         streaming=response.streaming,
         request_id=request.id,
