@@ -64,8 +64,8 @@ class DropReason(StrEnum):
 class Rejection(PickerError):
     """The request ends here with an HTTP status the client will see.
 
-    `details` follows `epp_` in the gateway's access log; it defaults to the drop reason, else to
-    the code. `retry_after` is in seconds; None says that waiting does not help.
+    `details` defaults to the drop reason, else to the code. `retry_after` is in seconds; None
+    says that waiting does not help.
     """
 
     def __init__(
@@ -87,6 +87,11 @@ class Rejection(PickerError):
     @property
     def http_status(self) -> int:
         return self.code.http_status
+
+    @property
+    def access_log_details(self) -> str:
+        """`details` as they stand in the gateway's access log, and so in the request log."""
+        return "epp_" + self.details.replace("-", "_")
 
 
 def _snake_case(code: ErrorCode) -> str:

@@ -48,7 +48,7 @@ def immediate_response(
     answer = wire.ProcessingResponse()
     immediate = answer.immediate_response
     immediate.status.code = rejection.http_status
-    immediate.details = "epp_" + rejection.details.replace("-", "_")
+    immediate.details = rejection.access_log_details
     headers: dict[str, bytes | None] = {}
     if rejection.drop_reason is not None:
         headers[DROP_REASON_HEADER] = rejection.drop_reason.encode()

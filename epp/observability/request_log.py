@@ -39,7 +39,7 @@ class RequestRecord:
     status: int | None = None
     """HTTP status; None: there was no response."""
     details: str = ""
-    """Of a rejection: its drop reason or error code."""
+    """Of a rejection: what the gateway's access log says of it."""
     seconds: float = 0.0
     ttft_seconds: float | None = None
     usage: Usage | None = None
@@ -117,7 +117,7 @@ def json_line(record: RequestRecord, at: datetime) -> str:
 def _outcome(record: RequestRecord) -> str:
     because = f" ({printable(record.reason, MAX_TEXT)})" if record.reason else ""
     if not record.endpoint:
-        kind = record.details.removeprefix("epp_").removeprefix("rejected-")
+        kind = record.details.removeprefix("epp_").removeprefix("rejected_")
         return f"-> {f'rejected: {_word(kind)}' if kind else 'no endpoint'}{because}"
     served = ""
     if record.served and record.served != record.endpoint:

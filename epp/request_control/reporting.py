@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from epp.framework.request import TerminationCause
 from epp.observability.request_log import RequestLog, RequestRecord
+from epp.request_control.director import REQUEST_ID_HEADER
 from epp.request_control.parsing import request_path
 
 if TYPE_CHECKING:
@@ -114,9 +115,9 @@ class Reporter:
                     target_model=target,
                     reason=rejection.message,
                     status=rejection.http_status,
-                    details=f"epp_{rejection.details}",
+                    details=rejection.access_log_details,
                     seconds=now - received_at,
-                    request_id=headers.get("x-request-id") or "",
+                    request_id=headers.get(REQUEST_ID_HEADER) or "",
                 )
             )
 
@@ -129,7 +130,7 @@ class Reporter:
                     path=request_path(headers),
                     reason="answered before a pick, by the gateway or an upstream",
                     seconds=self._now() - received_at,
-                    request_id=headers.get("x-request-id") or "",
+                    request_id=headers.get(REQUEST_ID_HEADER) or "",
                 )
             )
 

@@ -65,6 +65,12 @@ async def test_no_ready_endpoint_is_503(mode: FailureMode) -> None:
         assert (answer.status, answer.details) == (503, "epp_rejected_no_endpoints")
 
 
+async def test_request_log_and_access_log_name_a_rejection_alike() -> None:
+    async with running_picker(()) as picker:
+        answer = await answer_to(picker)
+        assert [record.details for record in picker.records.all] == [answer.details]
+
+
 @BOTH
 async def test_all_candidates_filtered_out_is_429(mode: FailureMode) -> None:
     filtered = BrokenScheduler(

@@ -40,7 +40,7 @@ REJECTED = RequestRecord(
     model="llama",
     reason="no endpoints available",
     status=503,
-    details="epp_rejected-no-endpoints",
+    details="epp_rejected_no_endpoints",
     seconds=0.002,
 )
 
@@ -61,7 +61,7 @@ def test_a_served_request_is_one_line_for_people() -> None:
 def test_a_rejection_is_a_line_with_its_reason() -> None:
     assert written(REJECTED, "console") == (
         "12:00:00  503  POST  /v1/completions       llama                 2ms"
-        "  -> rejected: no-endpoints (no endpoints available)\n"
+        "  -> rejected: no_endpoints (no endpoints available)\n"
     )
 
 
@@ -101,7 +101,7 @@ def test_a_line_for_machines_has_what_is_known_and_nothing_else() -> None:
         "model": "llama",
         "reason": "no endpoints available",
         "status": 503,
-        "details": "epp_rejected-no-endpoints",
+        "details": "epp_rejected_no_endpoints",
         "seconds": 0.002,
         "streaming": False,
     }
