@@ -43,7 +43,7 @@ _GRPC_CODES = {code.value[0]: code for code in grpc.StatusCode}
 # grpcio ends a stream whose message is over its own limit without telling us. Up to this much over
 # the limit we see the message, and can name the flag in the log.
 _SILENT_LIMIT_MARGIN = 64 * 1024 * 1024
-_LARGEST_CORE_LIMIT = 2**31 - 1
+_LARGEST_INTEGER = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,10 +220,14 @@ def _options(limits: MessageLimits) -> list[tuple[str, int]]:
         ("grpc.max_send_message_length", _core_limit(limits.max_send_bytes)),
         ("grpc.so_reuseport", 0),  # a second process on the port is a mistake, not a helper
         ("grpc.http2.max_ping_strikes", 0),  # gateways ping as often as they like
+        # From 1000 new streams that the event loop has not taken yet grpcio cancels some, from 3000
+        # all, anybody's; a busy moment is enough. A handler rejects with an answer.
+        ("grpc.server.max_pending_requests", _LARGEST_INTEGER),
+        ("grpc.server.max_pending_requests_hard_limit", _LARGEST_INTEGER),
     ]
 
 
 def _core_limit(limit: int | None, margin: int = 0) -> int:
-    if limit is None or limit + margin > _LARGEST_CORE_LIMIT:
+    if limit is None or limit + margin > _LARGEST_INTEGER:
         return -1
     return limit + margin

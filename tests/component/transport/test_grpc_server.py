@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import grpc
 import h2.connection
 import h2.events
 
+from tests.fakes.eventually import eventually
 from tests.fakes.streams import (
+    METHOD,
+    SERVICE,
     CountingObserver,
     Opened,
     SilentHandler,
@@ -68,4 +72,38 @@ async def test_a_gateway_may_ping_as_often_as_it_likes() -> None:
 
     writer.close()
     await writer.wait_closed()
+    await server.stop(0)
+
+
+async def test_streams_that_come_while_the_event_loop_is_busy_are_all_served() -> None:
+    observer = CountingObserver()
+    server = stream_server(TellingHandler, observer=observer)
+    port = await server.start()
+    many = 3500
+    connection = h2.connection.H2Connection()
+    connection.initiate_connection()
+    headers = [
+        (":method", "POST"),
+        (":path", f"/{SERVICE}/{METHOD}"),
+        (":scheme", "http"),
+        (":authority", "test"),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+    ]
+    with socket.create_connection(("127.0.0.1", port)) as peer:
+        # No await from here to the ping's answer: the loop has taken none of the streams by then.
+        for number in range(many):
+            connection.send_headers(2 * number + 1, headers, end_stream=True)
+            peer.sendall(connection.data_to_send())
+        connection.ping(b"received")
+        peer.sendall(connection.data_to_send())
+        acknowledged = False
+        while not acknowledged:
+            for event in connection.receive_data(peer.recv(65_536)):
+                acknowledged |= isinstance(event, h2.events.PingAckReceived)
+        assert observer.opened == 0
+
+        await eventually(lambda: len(observer.codes) == many)
+
+    assert set(observer.codes) == {"OK"}
     await server.stop(0)
