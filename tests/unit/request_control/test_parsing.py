@@ -208,6 +208,17 @@ def test_a_body_of_countless_members_is_refused() -> None:
         decoded(body, "gzip", LIMIT)
 
 
+def test_what_follows_many_members_is_not_read_again_after_each() -> None:
+    class Counted(bytes):
+        def count(self, *_: object) -> int:
+            raise AssertionError("this reads all of the rest")
+
+    body = Counted(gzip.compress(b"") * 900 + b"\0" * 1000 + b"x")
+
+    with pytest.raises(Rejection, match="not valid gzip"):
+        decoded(body, "gzip", LIMIT)
+
+
 @given(st.binary(), st.sampled_from(["gzip", "deflate", "zstd"]))
 def test_any_bytes_are_decoded_or_refused(noise: bytes, coding: str) -> None:
     for body in (noise, ENCODERS[coding](BODY)[:12] + noise):
