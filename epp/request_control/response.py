@@ -156,8 +156,11 @@ class ResponsePhase:
         if active is None:
             return
         if self._reader is not None and response is not None:
-            response.usage = self._reader.finish()
-            response.streamed_events = self._reader.streamed_events
+            try:
+                response.usage = self._reader.finish()
+                response.streamed_events = self._reader.streamed_events
+            except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+                self._fault("reading usage", error)
         active.end(cause)
 
     def _credit(self, active: ActiveRequest, served: str | None) -> None:

@@ -19,6 +19,9 @@ MAX_LINE_BYTES = 1024 * 1024
 MAX_CANDIDATES = 32
 """Members named usage, at any depth, that are looked at from a document's end."""
 
+MAX_TOKENS = 10**18
+"""Largest count believed. Beyond a float's range, which JSON can reach, sums and rates fail."""
+
 _USAGE = b'"usage"'
 _USAGE_KEY = re.compile(rb'"usage"\s*+:\s*+(?=\{)')
 _DONE_LINE = re.compile(rb"^data:[ \t]*+\[DONE\][ \t\r]*+$", re.MULTILINE)
@@ -232,4 +235,4 @@ def _count(value: object) -> int:
         return int(value) if _DIGITS.fullmatch(value) else 0
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
-    return max(0, int(value))
+    return min(max(0, int(value)), MAX_TOKENS)

@@ -11,6 +11,7 @@ from epp.app.assembly import RequestPathSettings
 from epp.framework.endpoint import Endpoint
 from epp.framework.request import InferenceRequest, InferenceResponse, TerminationCause
 from epp.framework.request_control import ResponseBody, ResponseHeader
+from epp.plugins.parsers.usage import JsonUsageReader
 from epp.request_control.hooks import Hooks
 from epp.request_control.response import ResponseSettings
 from tests.fakes.gateway_client import Answer, Exchange
@@ -91,6 +92,29 @@ async def test_usage_on_every_event_is_observed_once(picker: Picker, picked: Exc
     await echoed(picked, [event % tokens for tokens in range(1, 6)])
     assert picker.metric("llm_d_epp_request_output_tokens_count") == 1
     assert picker.metric(TOKENS.format("output")) == 5
+
+
+async def test_a_count_of_tokens_beyond_all_numbers_costs_the_client_nothing(
+    picker: Picker, picked: Exchange
+) -> None:
+    await picked.response_headers(JSON)
+    await picked.answer()
+    await echoed(picked, [b'{"usage":{"completion_tokens":' + b"9" * 400 + b"}}"])
+    assert picker.records.all[0].cause is TerminationCause.NATURAL
+
+
+async def test_a_reader_of_usage_that_fails_at_the_end_costs_nothing_but_a_count(
+    picker: Picker, picked: Exchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: JsonUsageReader) -> None:
+        raise ArithmeticError
+
+    monkeypatch.setattr(JsonUsageReader, "finish", fail)
+    await picked.response_headers(JSON)
+    await picked.answer()
+    await echoed(picked, [b'{"usage":{}}'])
+    assert picker.metric("epp_response_phase_errors_total") == 1
+    assert picker.records.all[0].cause is TerminationCause.NATURAL
 
 
 async def test_a_response_that_is_not_json_passes_unchanged(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epp.framework.request import Usage
-from epp.plugins.parsers.usage import JsonUsageReader, SseUsageReader
+from epp.plugins.parsers.usage import MAX_TOKENS, JsonUsageReader, SseUsageReader
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 99) | st.floats() | st.text(max_size=5),
@@ -87,6 +87,8 @@ def read_stream(*chunks: bytes) -> tuple[Usage | None, int]:
         ({"prompt_tokens": [7], "completion_tokens": {"a": 1}}, Usage(0, 0, 0)),
         ({"prompt_tokens": -7, "completion_tokens": "x"}, Usage(0, 0, 0)),
         ({"prompt_tokens": True, "completion_tokens": 2.0}, Usage(0, 2, 2)),
+        ({"completion_tokens": 10**400}, Usage(None, MAX_TOKENS, MAX_TOKENS)),
+        ({"prompt_tokens": 1e308}, Usage(MAX_TOKENS, None, MAX_TOKENS)),
         ({"prompt_tokens": None, "input_tokens": 3}, Usage(3, None, 3)),
         ({"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}}, Usage(5, None, 5, 4)),
         ({"input_tokens": 5, "input_tokens_details": {"cached_tokens": 0}}, Usage(5, None, 5, 0)),
