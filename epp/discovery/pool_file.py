@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,13 +50,20 @@ class _Documents:
 def read_content(path: Path) -> bytes:
     """The bytes of the file; raises `ConfigError` when there are none to be had."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigError(f"pool file {path} is not a regular file")
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"pool file {path} can't be read: {error.strerror}") from error
     if len(content) > MAX_BYTES:
         raise ConfigError(f"pool file {path} is larger than {MAX_BYTES} bytes")
     return content
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open without waiting for a writer, as a named pipe would: nothing can end that wait."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def parse_pool_file(content: bytes, *, default_namespace: str = "default") -> PoolFile:

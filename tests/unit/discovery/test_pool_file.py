@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,14 @@ def test_a_file_over_the_limit_is_refused_unread(tmp_path: Path) -> None:
     path.write_bytes(b"#" * (MAX_BYTES + 1))
 
     with pytest.raises(ConfigError, match="larger than 1048576 bytes"):
+        read_content(path)
+
+
+def test_a_named_pipe_is_refused_instead_of_waiting_for_a_writer(tmp_path: Path) -> None:
+    path = tmp_path / "pool.yaml"
+    os.mkfifo(path)
+
+    with pytest.raises(ConfigError, match=r"pool\.yaml is not a regular file"):
         read_content(path)
 
 
