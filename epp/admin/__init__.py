@@ -1,1 +1,1 @@
-"""The HTTP port for Prometheus and debug pages."""
+"""The HTTP ports: metrics for Prometheus, pages for operators."""

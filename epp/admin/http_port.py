@@ -9,6 +9,7 @@ from pathlib import Path
 from aiohttp import web
 
 from epp.framework.errors import ConfigError
+from epp.transport.certificates import CERTIFICATE_FILE, KEY_FILE, load_pair
 
 SHUTDOWN_SECONDS = 2.0
 
@@ -60,11 +61,12 @@ class HttpPort:
 def _tls_context(cert_dir: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # First, for its errors tell which file is wrong, and how.
+    load_pair(cert_dir, "--metrics-cert-dir")
     try:
-        context.load_cert_chain(cert_dir / "tls.crt", cert_dir / "tls.key")
+        context.load_cert_chain(cert_dir / CERTIFICATE_FILE, cert_dir / KEY_FILE)
     except OSError as error:
         raise ConfigError(
-            f"--metrics-cert-dir {cert_dir}: needs tls.crt and tls.key, a matching pair in PEM:"
-            f" {error}"
+            f"--metrics-cert-dir: the pair in {cert_dir} can't be used: {error}"
         ) from error
     return context
