@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable
-from typing import TypeVar
 
 import msgspec
 
-from epp.framework.errors import ConfigError
 from epp.simulator.failures import Failures
 from epp.simulator.settings import Mode, SimulatorSettings
+from epp.support.argument_types import argument_type
 from epp.support.durations import parse_duration
-
-T = TypeVar("T")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +51,7 @@ def _add_models(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--lora-modules",
         nargs="+",
-        type=_read(_adapter_name),
+        type=argument_type(_adapter_name),
         default=[],
         metavar="NAME",
         help="adapters: a name, name=path, or JSON with a name, as in vLLM",
@@ -102,7 +97,7 @@ def _add_engine(group: argparse._ArgumentGroup) -> None:
     ):
         group.add_argument(
             f"--{flag}",
-            type=_read(parse_duration),
+            type=argument_type(parse_duration),
             default=0.0,
             metavar="DURATION",
             help=f"{purpose} (default 0)",
@@ -144,7 +139,7 @@ def _add_failures(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--failure-slow-metrics",
-        type=_read(parse_duration),
+        type=argument_type(parse_duration),
         default=0.0,
         metavar="DURATION",
         help="answer /metrics this much later (default 0)",
@@ -184,12 +179,8 @@ def settings_from(namespace: argparse.Namespace) -> SimulatorSettings:
 
 
 def run_command(namespace: argparse.Namespace) -> int:
-    """Serve until told to end; the exit code."""
-    try:
-        settings = settings_from(namespace)
-    except ConfigError as error:
-        sys.stderr.write(f"epp simulator: {error}\n")
-        return 2
+    """Serve until told to end; the exit code. Raises `ConfigError`."""
+    settings = settings_from(namespace)
     # Late, so that declaring the flags does not cost the import of an HTTP server.
     from epp.simulator.process import run_until_told
 
@@ -207,13 +198,3 @@ def _adapter_name(text: str) -> str:
 
 class _AdapterSpec(msgspec.Struct):
     name: str
-
-
-def _read(read: Callable[[str], T]) -> Callable[[str], T]:
-    def read_argument(text: str) -> T:
-        try:
-            return read(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return read_argument

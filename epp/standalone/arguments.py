@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from epp.app.flag_kinds import Bytes, IpAddress, Port, kind_of, whole_number
 from epp.framework.errors import ConfigError
 from epp.standalone.command import run_standalone
 from epp.standalone.options import StandaloneOptions
 from epp.standalone.pool import parse_endpoints
+from epp.support.argument_types import argument_type
+from epp.support.quantities import format_quantity
 
 DEFAULT_SIMULATORS = 3
 MOST_SIMULATORS = 32
@@ -19,15 +19,16 @@ MOST_SIMULATORS = 32
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
+    largest_body = StandaloneOptions().max_request_body_bytes
     _add_model_servers(parser.add_argument_group("Model servers"))
     _add_ports(parser.add_argument_group("Ports (a taken one moves to the next that is free)"))
     others = parser.add_argument_group("Others")
     others.add_argument(
         "--max-request-body-bytes",
-        type=_read(kind_of(Bytes).read),
-        default=64 << 20,
+        type=argument_type(kind_of(Bytes).read),
+        default=largest_body,
         metavar="SIZE",
-        help="largest request body, then 413 (default 64MiB)",
+        help=f"largest request body, then 413 (default {format_quantity(largest_body)})",
     )
     others.add_argument(
         "--envoy-access-log",
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_model_servers(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--simulators",
-        type=_read(whole_number("N", 1, MOST_SIMULATORS).read),
+        type=argument_type(whole_number("N", 1, MOST_SIMULATORS).read),
         metavar="N",
         help=f"start N simulated model servers (default {DEFAULT_SIMULATORS}, unless"
         " --endpoints or --pool-file name real ones)",
@@ -72,7 +73,7 @@ def _add_ports(group: argparse._ArgumentGroup) -> None:
     defaults = StandaloneOptions()
     group.add_argument(
         "--listen-address",
-        type=_read(kind_of(IpAddress).read),
+        type=argument_type(kind_of(IpAddress).read),
         default=defaults.listen_address,
         metavar="IP",
         help="where Envoy listens for clients (default %(default)s)",
@@ -87,21 +88,11 @@ def _add_ports(group: argparse._ArgumentGroup) -> None:
     ):
         group.add_argument(
             flag,
-            type=_read(kind_of(Port).read),
+            type=argument_type(kind_of(Port).read),
             default=default,
             metavar="PORT",
             help=f"{purpose} (default %(default)s)",
         )
-
-
-def _read(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    def read_argument(text: str) -> Any:
-        try:
-            return read(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return read_argument
 
 
 def options_from(namespace: argparse.Namespace) -> StandaloneOptions:

@@ -15,6 +15,7 @@ from tempfile import NamedTemporaryFile
 import yaml
 
 from epp.app.options import FailureModeName
+from epp.datastore.inference_pool import API_VERSION, KIND
 from epp.framework.errors import ConfigError
 from epp.standalone.envoy_clusters import Address
 
@@ -85,8 +86,8 @@ def pool_document(servers: Sequence[ModelServer], failure_mode: FailureModeName)
     """A pool file with an InferencePool of these servers."""
     labels = {"app": POOL_NAME}
     pool = {
-        "apiVersion": "inference.networking.k8s.io/v1",
-        "kind": "InferencePool",
+        "apiVersion": API_VERSION,
+        "kind": KIND,
         "metadata": {"name": POOL_NAME},
         "spec": {
             "selector": {"matchLabels": labels},

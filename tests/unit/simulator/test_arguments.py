@@ -4,8 +4,9 @@ import argparse
 
 import pytest
 
+from epp.cli.main import main
 from epp.framework.errors import ConfigError
-from epp.simulator.arguments import add_arguments, run_command, settings_from
+from epp.simulator.arguments import add_arguments, settings_from
 from epp.simulator.failures import Failures
 from epp.simulator.settings import Mode, SimulatorSettings
 
@@ -85,5 +86,5 @@ def test_a_value_that_can_not_be_read_ends_with_usage(
 def test_the_command_ends_with_2_when_settings_are_wrong(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run_command(_namespace("--block-size=0")) == 2
+    assert main(["simulator", "--block-size=0"]) == 2
     assert "block_size: 0 is not allowed" in capsys.readouterr().err
