@@ -1,0 +1,1 @@
+"""The pool and its pods, live from the API server."""
