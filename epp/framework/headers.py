@@ -19,18 +19,10 @@ class Headers:
         self._last = dict(self._items)
         self.changes: dict[str, bytes | None] = {}
 
-    def get(self, name: str, default: str | None = None) -> str | None:
+    def get(self, name: str) -> str | None:
         """The last value of `name` as text; what is not UTF-8 is replaced."""
         value = self._last.get(name)
-        return default if value is None else value.decode("utf-8", "replace")
-
-    def get_bytes(self, name: str) -> bytes | None:
-        """The last value of `name` as it came."""
-        return self._last.get(name)
-
-    def get_all(self, name: str) -> list[bytes]:
-        """Every value of `name`, in order."""
-        return [value for key, value in self._items if key == name]
+        return None if value is None else value.decode("utf-8", "replace")
 
     def __contains__(self, name: object) -> bool:
         return name in self._last

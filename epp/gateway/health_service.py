@@ -38,12 +38,13 @@ def health_handler(state: HealthState) -> grpc.GenericRpcHandler:
     )
 
 
-def health_server(
-    state: HealthState, *, port: int, address: str = "[::]", port_flag: str = "--grpc-health-port"
-) -> GrpcServer:
+def health_server(state: HealthState, *, address: str, port: int) -> GrpcServer:
     """The plaintext server that probes ask."""
     return GrpcServer(
-        address=address, port=port, port_flag=port_flag, handlers=[health_handler(state)]
+        address=address,
+        port=port,
+        port_flag="--grpc-health-port",
+        handlers=[health_handler(state)],
     )
 
 

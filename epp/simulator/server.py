@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -106,9 +105,3 @@ async def serve(
         yield RunningSimulator(settings.host, port, app[ENGINE], app[FAILURES])
     finally:
         await runner.cleanup()
-
-
-async def run(settings: SimulatorSettings) -> None:
-    """Serve until cancelled."""
-    async with serve(settings):
-        await asyncio.Event().wait()

@@ -27,6 +27,8 @@ from epp.standalone.envoy_clusters import (
 
 TYPE_URL = "type.googleapis.com/envoy.extensions."
 MEBIBYTE = 1 << 20
+PICK_TIMEOUT = "30s"
+"""FailOpen: how long a picker may take, queueing included, before Envoy goes on without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +47,6 @@ class EnvoySettings:
     """A file of JSON lines."""
     max_request_body_bytes: int = 64 * MEBIBYTE
     """Larger bodies are answered with 413; by Envoy in FailOpen, else by the picker."""
-    pick_timeout_seconds: float = 30.0
-    """FailOpen: how long a picker may take, queueing included, before Envoy goes on without."""
     epp_tls: bool = False
     """TLS towards the pickers, whatever their certificate."""
 
@@ -165,7 +165,7 @@ def _ext_proc(settings: EnvoySettings) -> dict[str, Any]:
         "@type": TYPE_URL + "filters.http.ext_proc.v3.ExternalProcessor",
         "grpc_service": {"envoy_grpc": {"cluster_name": EPP, "authority": EPP}},
         # Not applied by Envoy to phases that are FULL_DUPLEX_STREAMED.
-        "message_timeout": f"{settings.pick_timeout_seconds:g}s",
+        "message_timeout": PICK_TIMEOUT,
         "metadata_options": {
             "receiving_namespaces": {"untyped": ["envoy.lb"]},
             "forwarding_namespaces": {"untyped": ["envoy.lb", "envoy.lb.subset_hint"]},
