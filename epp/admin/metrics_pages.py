@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 
 import msgspec
@@ -31,19 +31,28 @@ class _MetricsPages:
     def __init__(self, metrics: Metrics, plugin_state: Callable[[], Mapping[str, object]]) -> None:
         self._metrics = metrics
         self._plugin_state = plugin_state
+        self._writing = asyncio.Lock()
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
         slices, content_type = self._metrics.exposition(request.headers.get("Accept", ""))
         response = web.StreamResponse(headers={"Content-Type": content_type})
         if "gzip" in request.headers.get("Accept-Encoding", ""):
             response.enable_compression(web.ContentCoding.gzip)
-        await response.prepare(request)
-        for piece in slices:
-            await response.write(piece)
-            # A page of thousands of series must not hold up requests until it is complete.
-            await asyncio.sleep(0)
-        await response.write_eof()
+        try:
+            await response.prepare(request)
+            while piece := await self._next(slices):
+                await response.write(piece)
+            await response.write_eof()
+        except ConnectionError:  # the scraper has left
+            pass
         return response
+
+    async def _next(self, slices: Iterator[bytes]) -> bytes | None:
+        """The next slice, made in a turn of the event loop of its own: pages of thousands of
+        series, and many scrapers at once, must not hold up requests."""
+        async with self._writing:
+            await asyncio.sleep(0)
+            return next(slices, None)
 
     async def plugin_state(self, _request: web.Request) -> web.Response:
         document = {"timestamp": datetime.now(UTC), "plugins": dict(self._plugin_state())}

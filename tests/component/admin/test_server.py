@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import gzip
+import logging
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
@@ -141,17 +142,43 @@ async def test_other_work_has_its_turn_between_the_slices_of_a_page() -> None:
     assert sorted(set(metrics.turns_at_slice)) == metrics.turns_at_slice
 
 
+async def test_other_work_has_its_turn_however_many_scrape_at_once() -> None:
+    metrics = MetricsInSlices()
+    server = HttpPort(metrics_pages(metrics, dict), "127.0.0.1", 0, port_flag="--metrics-port")
+    port = await server.start()
+
+    async def other_work() -> None:
+        while True:
+            metrics.turns += 1
+            await asyncio.sleep(0)
+
+    async def scrape(session: aiohttp.ClientSession) -> bytes:
+        async with session.get(f"http://127.0.0.1:{port}/metrics") as response:
+            return await response.read()
+
+    async with asyncio.TaskGroup() as tasks, aiohttp.ClientSession() as session:
+        work = tasks.create_task(other_work())
+        pages = await asyncio.gather(*(scrape(session) for _ in range(20)))
+        work.cancel()
+    await server.stop()
+    assert set(pages) == {b"# a slice\n" * 5}
+    assert sorted(set(metrics.turns_at_slice)) == metrics.turns_at_slice
+
+
 async def test_a_scraper_that_leaves_early_does_no_harm(
-    metrics: Metrics, client: aiohttp.ClientSession
+    metrics: Metrics, client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     for index in range(300):
         metrics.request(f"model-{index}", "m", "f", 0).admitted(1)
 
-    async with client.get("/metrics") as response:
-        response.close()
+    with caplog.at_level(logging.INFO):
+        async with client.get("/metrics") as response:
+            response.close()
 
-    async with client.get("/metrics") as response:
-        assert b"model-299" in await response.read()
+        async with client.get("/metrics") as response:
+            assert b"model-299" in await response.read()
+
+    assert not [record for record in caplog.records if record.name == "aiohttp.server"]
 
 
 async def test_a_port_that_is_taken_is_an_error_that_names_it(server: HttpPort) -> None:
