@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -21,6 +20,7 @@ from epp.datastore.manifest_errors import (
     without_nulls,
 )
 from epp.framework.errors import ConfigError
+from epp.support.nearest import did_you_mean
 
 GROUP = "inference.networking.k8s.io"
 API_VERSION = f"{GROUP}/v1"
@@ -201,6 +201,6 @@ _KNOWN_FIELDS = [
 
 def _unknown_field(path: str) -> str:
     name = path.rpartition(".")[2]
-    nearest = get_close_matches(name, _KNOWN_FIELDS, n=1)
-    hint = f"; did you mean {nearest[0]}?" if nearest and nearest != [name] else ""
+    # A known name in the wrong place is no typing mistake.
+    hint = "" if name in _KNOWN_FIELDS else did_you_mean(name, _KNOWN_FIELDS)
     return f"{path}: unknown field, ignored{hint}"

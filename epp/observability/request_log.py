@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
@@ -13,8 +13,7 @@ from epp.observability.safe_text import printable
 
 if TYPE_CHECKING:
     from epp.framework.request import TerminationCause, Usage
-
-RequestLogFormat = Literal["console", "json"]
+    from epp.observability.logging import LogFormat
 
 MAX_TEXT = 128
 _PATH_WIDTH = 20
@@ -58,7 +57,7 @@ class RequestLog:
     def __init__(
         self,
         stream: TextIO,
-        log_format: RequestLogFormat = "json",
+        log_format: LogFormat = "json",
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
         self._stream = stream

@@ -274,7 +274,7 @@ def test_all_mistakes_are_reported_at_once() -> None:
         'spec.endpointPickerRef.failureMode: "No" is not allowed; FailOpen or FailClose',
         "spec.targetPorts[2].number: 5 is not allowed; every port number once",
         "spec.endpointPickerRef.port: required when kind is Service (the default)",
-        "spec.appProtocl: unknown field, ignored; did you mean appProtocol?",
+        "spec.appProtocl: unknown field, ignored; did you mean 'appProtocol'?",
     ]
 
 

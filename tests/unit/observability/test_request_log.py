@@ -9,12 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epp.framework.request import TerminationCause, Usage
-from epp.observability.request_log import (
-    MAX_TEXT,
-    RequestLog,
-    RequestLogFormat,
-    RequestRecord,
-)
+from epp.observability.logging import LogFormat
+from epp.observability.request_log import MAX_TEXT, RequestLog, RequestRecord
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
 
@@ -45,7 +41,7 @@ REJECTED = RequestRecord(
 )
 
 
-def written(record: RequestRecord, log_format: RequestLogFormat) -> str:
+def written(record: RequestRecord, log_format: LogFormat) -> str:
     stream = io.StringIO()
     RequestLog(stream, log_format, now=lambda: NOON).write(record)
     return stream.getvalue()
@@ -113,9 +109,7 @@ def test_a_line_for_machines_has_what_is_known_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("log_format", ["console", "json"])
 @given(text=st.text(max_size=300))
-def test_no_client_can_forge_a_line_or_reach_the_terminal(
-    log_format: RequestLogFormat, text: str
-) -> None:
+def test_no_client_can_forge_a_line_or_reach_the_terminal(log_format: LogFormat, text: str) -> None:
     record = RequestRecord(
         method=text,
         path=text,
