@@ -159,7 +159,7 @@ class ReferenceFlags:
         Seconds,
         no_effect(
             "pause between updates of the pool's gauges",
-            reason="gauges of the pool are computed when they are scraped",
+            reason="gauges of the pool follow each of its changes at once",
         ),
     ] = 5.0
     metrics_staleness_threshold: Annotated[

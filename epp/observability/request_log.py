@@ -29,10 +29,11 @@ class RequestRecord:
     model: str = ""
     target_model: str = ""
     """The model after rewriting; the same as `model` unless it was rewritten."""
-    endpoint: str | None = None
-    """The endpoint that was picked; none: the request was rejected or passed on without one."""
-    served: str | None = None
-    """The endpoint the gateway says it used."""
+    endpoint: str = ""
+    """The endpoint that was picked; empty: the request was rejected or passed on without one."""
+    served: str = ""
+    """The endpoint the request counted on at its end: the picked one, unless the gateway says that
+    it used another."""
     reason: str = ""
     """Why this endpoint; for a rejection, the message."""
     status: int | None = None
