@@ -44,6 +44,12 @@ class Headers:
             self._items = [item for item in self._items if item[0] != name]
         self.changes[name] = None
 
+    def copy(self) -> Headers:
+        """The same headers and changes, to be changed apart from these."""
+        copy = Headers(self._items)
+        copy.changes = dict(self.changes)
+        return copy
+
     def as_mapping(self) -> Mapping[str, bytes]:
         """Names to their last values."""
         return self._last

@@ -152,13 +152,14 @@ class HookRunner:
     ) -> None:
         """A failure is counted and costs that hook's changes."""
         for hook in self.hooks.response_header:
-            before = dict(response.headers.changes)
+            before = response.headers
+            response.headers = before.copy()
             try:
                 with self._measured("ResponseReceived", hook):
                     hook.response_header(request, response, endpoint)
             except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
                 self._failed("ResponseReceived", hook)
-                response.headers.changes = before
+                response.headers = before
                 self._metrics.response_phase_error()
                 log.debug("response header hook failed", plugin=hook.name, error=repr(error))
 

@@ -105,7 +105,7 @@ class ResponsePhase:
             if active.parser is not None:
                 self._reader = active.parser.response_reader(streaming=streaming)
             self._rewriter = _rewriter(active, media_type, policy)
-        changes = dict(headers.changes)
+        changes = dict(response.headers.changes)
         if self._rewriter is not None and policy is not BodyPolicy.WHOLE:
             changes["content-length"] = None
         changes.update(self._own_headers(active))

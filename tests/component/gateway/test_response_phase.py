@@ -389,6 +389,33 @@ async def test_a_failing_response_hook_costs_nothing_but_a_count() -> None:
         assert picker.metric("epp_response_phase_errors_total") == 3
 
 
+class SeeingHook(ResponseHeader):
+    """Keeps what it saw of the header that `BrokenHook` sets."""
+
+    type = "seeing"
+
+    def __init__(self) -> None:
+        self.seen: list[str | None] = []
+
+    def response_header(
+        self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint | None
+    ) -> None:
+        self.seen.append(response.headers.get("x-half-done"))
+
+
+async def test_the_next_hook_sees_nothing_of_what_a_failing_one_changed() -> None:
+    seeing = SeeingHook()
+    async with running_picker(hooks=Hooks(response_header=(BrokenHook(), seeing))) as picker:
+        exchange = picker.exchange()
+        await exchange.post(BODY)
+        await exchange.picked()
+        await exchange.response_headers(JSON)
+        await exchange.answer()
+        assert seeing.seen == [None]
+        exchange.cancel()
+        await picker.settled()
+
+
 class HeaderHook(ResponseHeader):
     type = "header"
 
