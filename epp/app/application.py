@@ -44,7 +44,7 @@ ALL_INTERFACES = "[::]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ports:
+class BoundPorts:
     """The ports that were bound."""
 
     grpc: int
@@ -91,7 +91,7 @@ class Application:
         """The pool as requests see it."""
         return self._datastore.snapshot()
 
-    async def start(self) -> Ports:
+    async def start(self) -> BoundPorts:
         """Read the pool, then serve. Raises `ConfigError` for what can't work."""
         options = self._options
         if options.pool_file is None:
@@ -116,7 +116,7 @@ class Application:
         )
         return ports
 
-    async def _listen(self) -> Ports:
+    async def _listen(self) -> BoundPorts:
         options = self._options
         metrics_port, admin_port = [await self._serve_http(port) for port in self._http_ports()]
         address = _grpc_address(options.bind_address)
@@ -126,7 +126,9 @@ class Application:
         server = self._ext_proc_server(address)
         grpc_port = await server.start()
         self._servers.append(server)
-        return Ports(grpc=grpc_port, health=health_port, metrics=metrics_port, admin=admin_port)
+        return BoundPorts(
+            grpc=grpc_port, health=health_port, metrics=metrics_port, admin=admin_port
+        )
 
     def _http_ports(self) -> tuple[HttpPort, HttpPort]:
         options = self._options

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.options import StandaloneOptions
-from epp.standalone.ports import Ports
+from epp.standalone.ports import FreePorts
 
 LOOPBACK = "127.0.0.1"
 
@@ -23,7 +23,7 @@ class Addresses:
     admin: Address
 
 
-def assign_addresses(options: StandaloneOptions, ports: Ports) -> Addresses:
+def assign_addresses(options: StandaloneOptions, ports: FreePorts) -> Addresses:
     """Give every part the port it was asked to use, or the next that is free."""
 
     def local(purpose: str, wanted: int) -> Address:

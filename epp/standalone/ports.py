@@ -20,7 +20,7 @@ class MovedPort:
     given: int
 
 
-class Ports:
+class FreePorts:
     """Hands out each port once, also before anybody listens on it."""
 
     def __init__(self) -> None:

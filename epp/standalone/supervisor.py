@@ -21,7 +21,7 @@ from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
 from epp.standalone.muted_stream import MutedStream
 from epp.standalone.options import StandaloneOptions
 from epp.standalone.pool import ModelServer, pool_document, resolve, temporary_pool_file
-from epp.standalone.ports import Ports
+from epp.standalone.ports import FreePorts
 from epp.standalone.processes import ChildProcess, Household
 from epp.standalone.readiness import POLL_SECONDS, NotReady, envoy_is_live, models_through
 from epp.standalone.tether import tethered
@@ -74,7 +74,7 @@ class Supervisor:
         self._say = say
         self._requests = requests
         self._show = say if options.verbose else None
-        self._ports = Ports()
+        self._ports = FreePorts()
         self._household = Household(GRACE_SECONDS)
         self._files = ExitStack()
 

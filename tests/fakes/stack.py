@@ -18,7 +18,7 @@ from epp.standalone.envoy_binary import envoy_binary
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.envoy_config import MEBIBYTE, EnvoySettings, envoy_bootstrap
 from epp.standalone.pool import ModelServer, pool_document
-from epp.standalone.ports import Ports
+from epp.standalone.ports import FreePorts
 from epp.standalone.tether import tethered
 from tests.fakes.programs import Program, wait_until
 
@@ -31,7 +31,7 @@ class PortSource:
     """Free ports below those the kernel gives to outgoing connections."""
 
     def __init__(self) -> None:
-        self._ports = Ports()
+        self._ports = FreePorts()
         self._next = 12_000 + os.getpid() % 1000 * 20
 
     def take(self) -> int:

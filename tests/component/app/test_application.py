@@ -13,7 +13,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2
 
-from epp.app.application import Application, Ports
+from epp.app.application import Application, BoundPorts
 from epp.app.options import ServeOptions
 from epp.framework.errors import ConfigError
 from epp.gateway.service import SERVICE_NAME
@@ -59,7 +59,7 @@ def options(pool_file: Path, **others: object) -> ServeOptions:
 
 
 @contextlib.asynccontextmanager
-async def running(settings: ServeOptions) -> AsyncIterator[tuple[Application, Ports]]:
+async def running(settings: ServeOptions) -> AsyncIterator[tuple[Application, BoundPorts]]:
     application = Application(settings)
     ports = await application.start()
     try:

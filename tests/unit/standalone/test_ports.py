@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from epp.framework.errors import ConfigError
-from epp.standalone.ports import MovedPort, Ports
+from epp.standalone.ports import FreePorts, MovedPort
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def taken() -> Iterator[int]:
 
 
 def test_a_free_port_is_given_as_wanted() -> None:
-    ports = Ports()
+    ports = FreePorts()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         free = probe.getsockname()[1]
@@ -29,7 +29,7 @@ def test_a_free_port_is_given_as_wanted() -> None:
 
 
 def test_a_taken_port_moves_to_a_later_one_and_is_told(taken: int) -> None:
-    ports = Ports()
+    ports = FreePorts()
 
     given = ports.take("listener", taken)
 
@@ -38,7 +38,7 @@ def test_a_taken_port_moves_to_a_later_one_and_is_told(taken: int) -> None:
 
 
 def test_no_port_is_given_twice(taken: int) -> None:
-    ports = Ports()
+    ports = FreePorts()
 
     given = [ports.take("simulator", taken) for _ in range(3)]
 
@@ -46,7 +46,7 @@ def test_no_port_is_given_twice(taken: int) -> None:
 
 
 def test_zero_means_any_free_port_and_is_no_move() -> None:
-    ports = Ports()
+    ports = FreePorts()
 
     given = {ports.take("metrics", 0), ports.take("metrics", 0)}
 
@@ -56,7 +56,7 @@ def test_zero_means_any_free_port_and_is_no_move() -> None:
 
 
 def test_the_search_ends_at_the_last_port() -> None:
-    ports = Ports()
+    ports = FreePorts()
     with socket.socket() as listener:
         try:
             listener.bind(("127.0.0.1", 65535))
@@ -72,4 +72,4 @@ def test_the_search_ends_at_the_last_port() -> None:
 
 def test_an_address_of_another_machine_is_named_in_the_error() -> None:
     with pytest.raises(ConfigError, match=r"can't listen on 192\.0\.2\.1 port 8080"):
-        Ports().take("listener", 8080, "192.0.2.1")
+        FreePorts().take("listener", 8080, "192.0.2.1")
