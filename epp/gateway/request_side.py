@@ -21,8 +21,7 @@ from epp.gateway.overload import Pressure
 from epp.gateway.rejections import body_too_large, overloaded
 from epp.gateway.replies import immediate_response
 from epp.gateway.request_headers import request_changes
-from epp.request_control.director import IncomingRequest
-from epp.request_control.model_rewrite import REWRITE_HEADERS, first_header
+from epp.request_control.incoming import REWRITE_HEADERS, IncomingRequest, first_header
 
 if TYPE_CHECKING:
     import asyncio

@@ -25,24 +25,22 @@ from epp.framework.errors import DropReason, ErrorCode, Rejection
 from epp.framework.request import DEFAULT_FAIRNESS_ID, InferenceRequest, TerminationCause
 from epp.request_control.active_request import ActiveRequest
 from epp.request_control.candidates import locate_candidates
-from epp.request_control.model_rewrite import first_header, resolve_model, rewritten_body
+from epp.request_control.incoming import FAIRNESS_HEADERS, REQUEST_ID_HEADER, first_header
+from epp.request_control.model_rewrite import resolve_model, rewritten_body
 from epp.request_control.parsing import decoded, request_path
 from epp.scheduling.least_in_flight import least_in_flight
 
 if TYPE_CHECKING:
     from epp.datastore.datastore import Datastore
     from epp.framework.endpoint import Endpoint
-    from epp.framework.headers import Headers
     from epp.framework.request_handling import Parser
     from epp.framework.scheduling import Scheduler, SchedulingResult
     from epp.observability.metrics import Metrics
     from epp.request_control.hooks import HookRunner
+    from epp.request_control.incoming import IncomingRequest
     from epp.request_control.parsing import ParserSelector
 
 log = structlog.get_logger(__name__)
-
-FAIRNESS_HEADERS = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
-REQUEST_ID_HEADER = "x-request-id"
 
 Result = TypeVar("Result")
 
@@ -56,25 +54,6 @@ class DirectorSettings:
     decision_timeout: float = 5.0
     max_request_body_bytes: int = 64 << 20
     use_subset: bool = True
-
-
-@dataclass(slots=True, kw_only=True)
-class IncomingRequest:
-    """A request as the gateway room hands it over."""
-
-    headers: Headers
-    received_at: float
-    body: bytes | None = None
-    """None: decided without it."""
-    subset: object = None
-    """Value of the subset hint as Python data, see `candidates`."""
-    bodiless: bool = False
-    body_may_be_cut: bool = False
-    """The gateway may have cut it: what does not parse is routed as raw payload."""
-    reserve: bool = True
-    """Whether the pick counts as in flight; not for a gateway that only observes."""
-    request: InferenceRequest | None = None
-    """What the director made of it, as far as it came; also for a request it rejects."""
 
 
 class _DeadlinePassed(Exception):

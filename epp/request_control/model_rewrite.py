@@ -5,21 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epp.framework.errors import ErrorCode, Rejection
+from epp.request_control.incoming import REWRITE_HEADERS, first_header
 from epp.support.json_members import with_model
 
 if TYPE_CHECKING:
-    from epp.framework.headers import Headers
     from epp.framework.request import InferenceRequest
-
-REWRITE_HEADERS = ("x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
-
-
-def first_header(headers: Headers, names: tuple[str, ...]) -> str | None:
-    """Value of the first of `names` that is present, even if it is empty (protocol §3.3)."""
-    for name in names:
-        if name in headers:
-            return headers.get(name)
-    return None
 
 
 def resolve_model(request: InferenceRequest) -> None:

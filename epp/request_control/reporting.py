@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from epp.framework.request import TerminationCause
 from epp.observability.request_log import RequestLog, RequestRecord
-from epp.request_control.director import REQUEST_ID_HEADER
+from epp.request_control.incoming import REQUEST_ID_HEADER
 from epp.request_control.parsing import request_path
 
 if TYPE_CHECKING:

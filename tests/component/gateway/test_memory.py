@@ -11,7 +11,7 @@ import pytest
 from epp.gateway.request_side import RequestSide
 from epp.gateway.stream import Transaction
 from epp.request_control.active_request import ActiveRequest
-from epp.request_control.director import IncomingRequest
+from epp.request_control.incoming import IncomingRequest
 from epp.transport.grpc_stream import GrpcStream
 from tests.fakes.eventually import eventually
 from tests.fakes.held_streams import End, HeldStream, State
