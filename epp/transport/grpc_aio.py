@@ -45,6 +45,11 @@ _GRPC_CODES = {code.value[0]: code for code in grpc.StatusCode}
 _SILENT_LIMIT_MARGIN = 64 * 1024 * 1024
 _LARGEST_INTEGER = 2**31 - 1
 
+# grpcio's own pause is two hours. So long, requests of a gateway that is gone without a word, with
+# its machine or frozen, would count as in flight and hold their bodies.
+_KEEPALIVE_PAUSE_MS = 30_000
+_KEEPALIVE_TIMEOUT_MS = 20_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageLimits:
@@ -220,6 +225,10 @@ def _options(limits: MessageLimits) -> list[tuple[str, int]]:
         ("grpc.max_send_message_length", _core_limit(limits.max_send_bytes)),
         ("grpc.so_reuseport", 0),  # a second process on the port is a mistake, not a helper
         ("grpc.http2.max_ping_strikes", 0),  # gateways ping as often as they like
+        ("grpc.keepalive_time_ms", _KEEPALIVE_PAUSE_MS),
+        ("grpc.keepalive_timeout_ms", _KEEPALIVE_TIMEOUT_MS),
+        ("grpc.http2.ping_timeout_ms", _KEEPALIVE_TIMEOUT_MS),  # else the least wait is a minute
+        ("grpc.http2.max_pings_without_data", 0),  # no limit: long responses have long pauses
         # From 1000 new streams that the event loop has not taken yet grpcio cancels some, from 3000
         # all, anybody's; a busy moment is enough. A handler rejects with an answer.
         ("grpc.server.max_pending_requests", _LARGEST_INTEGER),

@@ -6,7 +6,9 @@ import socket
 import grpc
 import h2.connection
 import h2.events
+import pytest
 
+from epp.transport import grpc_aio
 from tests.fakes.eventually import eventually
 from tests.fakes.streams import (
     METHOD,
@@ -19,6 +21,15 @@ from tests.fakes.streams import (
     serving,
     stream_server,
 )
+
+HEADERS = [
+    (":method", "POST"),
+    (":path", f"/{SERVICE}/{METHOD}"),
+    (":scheme", "http"),
+    (":authority", "test"),
+    ("content-type", "application/grpc"),
+    ("te", "trailers"),
+]
 
 
 async def test_stopping_waits_for_open_streams_within_its_grace() -> None:
@@ -75,6 +86,26 @@ async def test_a_gateway_may_ping_as_often_as_it_likes() -> None:
     await server.stop(0)
 
 
+async def test_streams_of_a_gateway_that_does_not_answer_pings_are_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(grpc_aio, "_KEEPALIVE_PAUSE_MS", 50)
+    monkeypatch.setattr(grpc_aio, "_KEEPALIVE_TIMEOUT_MS", 50)
+    opened = Opened(SilentHandler)
+    server = stream_server(opened)
+    port = await server.start()
+    connection = h2.connection.H2Connection()
+    connection.initiate_connection()
+    connection.send_headers(1, HEADERS)
+    with socket.create_connection(("127.0.0.1", port)) as peer:
+        peer.sendall(connection.data_to_send())  # what comes back is never read
+
+        handler = await opened.next()
+        assert await handler.events.get() == "disconnect"
+
+    await server.stop(0)
+
+
 async def test_streams_that_come_while_the_event_loop_is_busy_are_all_served() -> None:
     observer = CountingObserver()
     server = stream_server(TellingHandler, observer=observer)
@@ -82,18 +113,10 @@ async def test_streams_that_come_while_the_event_loop_is_busy_are_all_served() -
     many = 3500
     connection = h2.connection.H2Connection()
     connection.initiate_connection()
-    headers = [
-        (":method", "POST"),
-        (":path", f"/{SERVICE}/{METHOD}"),
-        (":scheme", "http"),
-        (":authority", "test"),
-        ("content-type", "application/grpc"),
-        ("te", "trailers"),
-    ]
     with socket.create_connection(("127.0.0.1", port)) as peer:
         # No await from here to the ping's answer: the loop has taken none of the streams by then.
         for number in range(many):
-            connection.send_headers(2 * number + 1, headers, end_stream=True)
+            connection.send_headers(2 * number + 1, HEADERS, end_stream=True)
             peer.sendall(connection.data_to_send())
         connection.ping(b"received")
         peer.sendall(connection.data_to_send())
