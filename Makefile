@@ -7,10 +7,10 @@ UV_COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-i
 BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup check drift test soak bench protos lock clean
+.PHONY: help run setup check drift test test-slow kube-test soak bench protos lock clean
 
 help: ## print the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/.run ## Envoy, Endpoint Picker and three simulated model servers on PORT (8080)
 	@exec $(BIN)/python -m epp standalone --port $(PORT) $(ARGS)
@@ -34,6 +34,12 @@ drift: # generated messages and locks belong to their sources
 
 test: $(VENV)/.dev ## the fast tier and the end-to-end tests with a real Envoy
 	$(BIN)/python -m pytest $(ARGS)
+
+test-slow: $(VENV)/.dev kube-test ## against a real Kubernetes API server, with its outages
+	$(BIN)/python -m pytest -m slow --timeout 300 $(ARGS)
+
+kube-test: ## build that API server, once; it needs Go and stays in EPP_KUBE_TEST_BIN (~/.cache/epp-kube-test)
+	@tests/kube/build.sh
 
 soak: $(VENV)/.dev ## minutes of many open streams: memory and leaks
 	$(BIN)/python -m pytest -m soak --timeout 1800 -s $(ARGS)

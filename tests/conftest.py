@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kube.caller import Caller
+from tests.kube.harness import ControlPlane
+
+_POOL_DEFINITION = Path(__file__).parents[1] / "config/crd/inferencepools.yaml"
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """One real API server that knows InferencePools, for tests that leave it as it was."""
+    with ControlPlane(tmp_path_factory.mktemp("control-plane")) as running:
+        with Caller(running) as admin:
+            admin.install_definition(_POOL_DEFINITION)
+        yield running
+
+
+@pytest.fixture(scope="session")
+def admin(control_plane: ControlPlane) -> Iterator[Caller]:
+    """The administrator of the real API server."""
+    with Caller(control_plane) as caller:
+        yield caller
+
+
+@pytest.fixture
+def namespace(admin: Caller) -> str:
+    """A namespace of the test's own."""
+    name = f"test-{os.getpid()}-{next(_numbers)}"
+    admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    return name

@@ -1,0 +1,158 @@
+"""config/ as kustomize renders it, in a real API server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.kube.caller import Caller, Refused
+from tests.kube.harness import BINARIES, ControlPlane
+
+pytestmark = pytest.mark.slow
+
+CONFIG = Path(__file__).parents[2] / "config"
+PODS = "/api/v1/namespaces/{namespace}/pods"
+POOLS = "/apis/inference.networking.k8s.io/v1/namespaces/{namespace}/inferencepools"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+SECRETS = "/api/v1/namespaces/{namespace}/secrets"
+THIS_POOL = {"fieldSelector": "metadata.name=model-servers"}
+THIS_LEASE = "epp-default-model-servers.llm-d.ai"
+
+Manifests = list[dict[str, Any]]
+
+
+def rendered(overlay: str, namespace: str, folder: Path) -> Manifests:
+    """As a user adapts it: by an overlay of their own that names the namespace."""
+    kustomization = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "namespace": namespace,
+        "resources": [os.path.relpath(CONFIG / overlay, folder.resolve())],
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    command = [str(BINARIES / "kustomize"), "build", str(folder)]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return list(yaml.safe_load_all(output))
+
+
+def pod_of(manifests: Manifests) -> dict[str, Any]:
+    """The pod that the Deployment's controller would create."""
+    (deployment,) = [each for each in manifests if each["kind"] == "Deployment"]
+    template = deployment["spec"]["template"]
+    names = {"name": "epp-0", "namespace": deployment["metadata"]["namespace"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**template["metadata"], **names},
+        "spec": template["spec"],
+    }
+
+
+@pytest.mark.parametrize("overlay", ["base", "overlays/ha"])
+def test_everything_is_accepted_and_applying_it_again_changes_nothing(
+    admin: Caller, namespace: str, tmp_path: Path, overlay: str
+) -> None:
+    manifests = rendered(overlay, namespace, tmp_path)
+
+    first = [admin.apply(manifest) for manifest in manifests]
+    second = [admin.apply(manifest) for manifest in manifests]
+
+    assert {each["metadata"]["namespace"] for each in first} == {namespace}
+    versions = [[each["metadata"]["resourceVersion"] for each in time] for time in (first, second)]
+    assert versions[0] == versions[1]
+
+
+def test_the_pod_meets_the_restricted_security_standard(
+    admin: Caller, namespace: str, tmp_path: Path
+) -> None:
+    enforce = {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
+    own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    admin.patch(own, {"metadata": enforce})
+    pod = pod_of(rendered("base", namespace, tmp_path))
+
+    admin.create(pod, dryRun="All")
+
+    pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = True
+    with pytest.raises(Refused, match="PodSecurity"):
+        admin.create(pod, dryRun="All")
+
+
+def test_the_example_pool_is_accepted(admin: Caller, namespace: str) -> None:
+    pool = yaml.safe_load((CONFIG / "examples/inference-pool.yaml").read_text())
+    pool["metadata"]["namespace"] = namespace
+
+    admin.apply(pool)
+
+
+@pytest.fixture(params=["base", "overlays/ha"])
+def overlay(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def picker(
+    admin: Caller, control_plane: ControlPlane, namespace: str, tmp_path: Path, overlay: str
+) -> Iterator[Caller]:
+    """The Endpoint Picker's own service account, with the rights the overlay gives it."""
+    stored = [admin.apply(manifest) for manifest in rendered(overlay, namespace, tmp_path)]
+    (uid,) = [each["metadata"]["uid"] for each in stored if each["kind"] == "ServiceAccount"]
+    token = control_plane.credentials.token_of(namespace, "epp", uid)
+    with Caller(control_plane, token) as caller:
+        yield caller
+
+
+def test_pods_and_the_pool_may_be_listed_and_watched(picker: Caller, namespace: str) -> None:
+    for collection, query in ((PODS, {"labelSelector": "app=x"}), (POOLS, THIS_POOL)):
+        path = collection.format(namespace=namespace)
+        listed = picker.request("GET", path, limit="500", **query)
+        watch = {"watch": "true", "timeoutSeconds": "1", "allowWatchBookmarks": "true"}
+        version = {"resourceVersion": listed["metadata"]["resourceVersion"]}
+        initial = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+
+        assert picker.status("GET", path, **watch, **version, **query) == 200
+        assert picker.status("GET", path, **watch, **initial, **query) == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query"),
+    [
+        ("GET", POOLS, {}),
+        ("GET", POOLS, {"fieldSelector": "metadata.name=other"}),
+        ("GET", f"{POOLS}/model-servers", {}),
+        ("PATCH", f"{POOLS}/model-servers/status", {}),
+        ("POST", PODS, {}),
+        ("GET", f"{PODS}/any", {}),
+        ("DELETE", f"{PODS}/any", {}),
+        ("GET", SECRETS, {}),
+        ("GET", LEASES, {}),
+        ("GET", f"{LEASES}/other", {}),
+        ("DELETE", f"{LEASES}/{THIS_LEASE}", {}),
+        ("GET", "/api/v1/namespaces/default/pods", {}),
+        ("GET", "/api/v1/pods", {}),
+        ("GET", "/api/v1/nodes", {}),
+    ],
+)
+def test_everything_else_is_forbidden(
+    picker: Caller, namespace: str, method: str, path: str, query: dict[str, str]
+) -> None:
+    assert picker.status(method, path.format(namespace=namespace), {}, **query) == 403
+
+
+def test_only_a_replica_that_may_lead_has_a_lease(
+    picker: Caller, namespace: str, overlay: str
+) -> None:
+    collection = LEASES.format(namespace=namespace)
+    names = {"name": THIS_LEASE, "namespace": namespace}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": names}
+    allowed = overlay == "overlays/ha"
+
+    assert picker.status("POST", collection, lease) == (201 if allowed else 403)
+    assert picker.status("GET", f"{collection}/{THIS_LEASE}") == (200 if allowed else 403)
+    assert picker.status("PUT", f"{collection}/{THIS_LEASE}", lease) == (422 if allowed else 403)
