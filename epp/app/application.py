@@ -8,7 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import TextIO, cast
 
 import structlog
 
@@ -29,6 +29,7 @@ from epp.gateway.health_service import health_handler, health_server
 from epp.gateway.overload import OverloadLimits
 from epp.gateway.replies import ErrorFormat
 from epp.gateway.service import METHOD_NAME, SERVICE_NAME
+from epp.observability.background_stream import BackgroundStream
 from epp.observability.metrics import Metrics
 from epp.observability.request_log import RequestLog
 from epp.plugins.parsers.defaults import default_parsers
@@ -68,11 +69,14 @@ class Application:
         parsers = default_parsers()
         self._events = PoolEvents(options, parsers, self._metrics, self._health)
         self._datastore.subscribe(self._events.changed)
-        request_log = (
-            RequestLog(request_log_stream or sys.stdout, options.log_format)
-            if options.request_log
-            else None
-        )
+        self._requests: BackgroundStream | None = None
+        request_log = None
+        if options.request_log:
+            if request_log_stream is None:
+                self._requests = BackgroundStream(sys.stdout)
+                # A text stream in everything but its static type.
+                request_log_stream = cast("TextIO", self._requests)
+            request_log = RequestLog(request_log_stream, options.log_format)
         self._path = build_request_path(
             self._datastore,
             self._metrics,
@@ -222,6 +226,8 @@ class Application:
         await self._background.aclose()
         for port in self._http:
             await port.stop()
+        if self._requests is not None:
+            self._requests.close()
 
     def _keep_running(self, name: str, serve: Callable[[], Awaitable[None]]) -> None:
         self._background.spawn(keep_running(name, serve), name=name)

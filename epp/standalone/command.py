@@ -12,6 +12,7 @@ from typing import TextIO, cast
 
 from epp.app.options import ServeOptions
 from epp.framework.errors import ConfigError, PickerError
+from epp.observability.background_stream import BackgroundStream
 from epp.observability.logging import configure_logging
 from epp.standalone.envoy_binary import envoy_binary
 from epp.standalone.muted_stream import MutedStream
@@ -30,11 +31,12 @@ def run_standalone(options: StandaloneOptions) -> int:
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
     from epp.app.application import Application
 
-    requests = MutedStream(sys.stdout)
+    terminal = BackgroundStream(sys.stdout)
+    # Text streams in everything but their static type, as below.
+    requests = MutedStream(cast("TextIO", terminal))
 
     def build_picker(serve_options: ServeOptions) -> Application:
         configure_logging(serve_options.log_level, serve_options.log_format)
-        # A text stream in everything but its static type.
         return Application(serve_options, request_log_stream=cast("TextIO", requests))
 
     supervisor = Supervisor(
@@ -55,6 +57,8 @@ def run_standalone(options: StandaloneOptions) -> int:
             raise errors[0] from None
         print(f"epp standalone: {errors[0]}", file=sys.stderr)
         return 1
+    finally:
+        terminal.close()
     return 0
 
 
