@@ -22,6 +22,7 @@ from epp.app.flags import Flag, Section
 from epp.support.quantities import format_quantity
 
 FailureModeName = Literal["FailOpen", "FailClose"]
+ErrorFormatName = Literal["text", "json"]
 LogLevel = Literal["critical", "error", "info", "debug", "trace"]
 
 _ZAP_LEVELS: Mapping[str | None, LogLevel] = {
@@ -118,7 +119,7 @@ class ServeOptions:
     ] = 30.0
 
     error_format: Annotated[
-        Literal["text", "json"], Flag(Section.ANSWERS, "text, or json as OpenAI writes errors")
+        ErrorFormatName, Flag(Section.ANSWERS, "text, or json as OpenAI writes errors")
     ] = "text"
     skip_response_processing: Annotated[
         bool,

@@ -49,6 +49,8 @@ class PoolEvents:
             self._metrics.pool_changed(snapshot.pool.name, len(snapshot.endpoints))
             self._tell_failure_mode(snapshot.pool)
         self.publish_readiness()
+        if snapshot.synced and not snapshot.endpoints and (change.removed or not change.old.synced):
+            log.warning("the pool has no endpoint: every request is answered with 503")
         if change.added or change.removed:
             log.info(
                 "endpoints changed",

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from epp.framework.errors import ConfigError
 
 MAX_BYTES = 1 << 20
 DEFAULT_POOL_NAME = "epp"
+# InferencePool's own neighbours, such as InferencePoolImport, are further away than a slip.
+_MISSPELT = 0.84
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,9 @@ def parse_pool_file(content: bytes, *, default_namespace: str = "default") -> Po
     else:
         _require_ports(entries.pods)
         pool = InferencePool(name=DEFAULT_POOL_NAME, namespace=default_namespace)
+        if documents.kinds:
+            documents.warnings.append(f"no {KIND} manifest among the manifests")
+    documents.warnings += _shared_addresses(entries.pods)
     return PoolFile(
         pool=pool,
         pods=tuple(entries.pods),
@@ -100,6 +106,7 @@ def _sorted_out(documents: Sequence[Any]) -> _Documents:
         if kind == KIND:
             result.pools.append(document)
         elif kind is not None:
+            _refuse_misspelt(str(kind), number)
             result.kinds.append(str(kind))
         elif isinstance(document.get("endpoints"), list):
             result.entry_lists.append(document["endpoints"])
@@ -115,6 +122,20 @@ def _sorted_out(documents: Sequence[Any]) -> _Documents:
     if len(result.pools) > 1:
         raise ConfigError(f"holds {len(result.pools)} {KIND} manifests; one is allowed")
     return result
+
+
+def _shared_addresses(pods: Sequence[Pod]) -> list[str]:
+    """Two names for one server get twice the traffic; perhaps that is meant."""
+    names: dict[tuple[object, ...], list[str]] = {}
+    for pod in pods:
+        names.setdefault((pod.ips, pod.fixed_port), []).append(f"{pod.namespace}/{pod.name}")
+    return [f"endpoints with one address: {', '.join(n)}" for n in names.values() if len(n) > 1]
+
+
+def _refuse_misspelt(kind: str, number: int) -> None:
+    """A pool that is taken for something else would vanish without a word."""
+    if get_close_matches(kind, [KIND], cutoff=_MISSPELT):
+        raise ConfigError(f"document {number}: kind: {kind} is not known; did you mean {KIND}?")
 
 
 def _require_ports(pods: Sequence[Pod]) -> None:

@@ -146,7 +146,7 @@ def _record(
         target_model=request.target_model,
         endpoint=active.destination or "",
         served=active.serving.address if active.serving is not None else "",
-        reason=active.reason,
+        reason=active.reason if response.started else f"{active.reason}, response not followed",
         status=response.status or None,
         seconds=now - active.received_at,
         ttft_seconds=active.ttft_seconds,

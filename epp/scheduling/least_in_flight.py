@@ -43,6 +43,6 @@ class LeastInFlightScheduler:
         reason = (
             "only candidate"
             if count == 1
-            else f"least in flight ({endpoint.load.in_flight}) of {count}"
+            else f"fewest in flight, {endpoint.load.in_flight}, of {count} endpoints"
         )
         return SchedulingResult(endpoints=(endpoint,), reason=reason)

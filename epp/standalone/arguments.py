@@ -67,6 +67,12 @@ def _add_model_servers(group: argparse._ArgumentGroup) -> None:
         help="what a failure of the EPP means (default: the pool's, else FailClose)",
     )
     group.add_argument("--model", metavar="NAME", help="model the simulators serve")
+    group.add_argument(
+        "--error-format",
+        choices=("text", "json"),
+        default=StandaloneOptions().error_format,
+        help="text, or json as OpenAI writes errors (default %(default)s)",
+    )
 
 
 def _add_ports(group: argparse._ArgumentGroup) -> None:
@@ -125,6 +131,7 @@ def options_from(namespace: argparse.Namespace) -> StandaloneOptions:
         envoy_admin_port=namespace.envoy_admin_port,
         envoy_access_log=namespace.envoy_access_log,
         max_request_body_bytes=namespace.max_request_body_bytes,
+        error_format=namespace.error_format,
         verbose=namespace.verbose,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from epp.app.options import FailureModeName
+from epp.app.options import ErrorFormatName, FailureModeName
 from epp.standalone.envoy_clusters import Address
 
 
@@ -30,4 +30,6 @@ class StandaloneOptions:
     envoy_admin_port: int = 19000
     envoy_access_log: Path | None = None
     max_request_body_bytes: int = 64 << 20
+    error_format: ErrorFormatName = "json"
+    """Clients of a demonstration are OpenAI's and Anthropic's; they read errors as JSON."""
     verbose: bool = False

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from epp.framework.errors import ConfigError
 
 SEARCHED_PORTS = 200
+_TURN = "\0epp-standalone-starting"
+_TURN_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,34 @@ class FreePorts:
             if port not in self._given:
                 self._given.add(port)
                 return port
+
+
+@asynccontextmanager
+async def starting_alone(longest_wait_seconds: float) -> AsyncIterator[None]:
+    """Take turns with other runs on this machine that are starting.
+
+    A port is found free some time before a program listens on it; two runs that start at once would
+    find the same ones. The turn is a name in the kernel that goes with its process; systems without
+    such names do without.
+    """
+    with socket.socket(socket.AF_UNIX) as turn:
+        if sys.platform == "linux":
+            await _bind_when_free(turn, longest_wait_seconds)
+        yield
+
+
+async def _bind_when_free(turn: socket.socket, longest_wait_seconds: float) -> None:
+    try:
+        async with asyncio.timeout(longest_wait_seconds):
+            while True:
+                try:
+                    turn.bind(_TURN)
+                except OSError:
+                    await asyncio.sleep(_TURN_POLL_SECONDS)
+                else:
+                    return
+    except TimeoutError:
+        return  # somebody hangs at start; a race for ports is better than no start
 
 
 def _is_free(host: str, port: int) -> bool:

@@ -21,7 +21,7 @@ from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
 from epp.standalone.muted_stream import MutedStream
 from epp.standalone.options import StandaloneOptions
 from epp.standalone.pool import ModelServer, pool_document, resolve, temporary_pool_file
-from epp.standalone.ports import FreePorts
+from epp.standalone.ports import FreePorts, starting_alone
 from epp.standalone.processes import ChildProcess, Household
 from epp.standalone.readiness import POLL_SECONDS, NotReady, envoy_is_live, models_through
 from epp.standalone.tether import tethered
@@ -93,6 +93,13 @@ class Supervisor:
 
     async def _serve(self) -> None:
         async with self._household:
+            running = await self._start()
+            self._say(banner(running))
+            self._requests.unmute()
+            await asyncio.get_running_loop().create_future()
+
+    async def _start(self) -> Running:
+        async with starting_alone(START_SECONDS):
             addresses = assign_addresses(self._options, self._ports)
             pool_file = await self._pool_file()
             picker = self._build_picker(self._picker_options(pool_file, addresses))
@@ -102,20 +109,17 @@ class Supervisor:
             settings = self._envoy_settings(snapshot, addresses)
             await self._start_envoy(settings)
             await envoy_is_live(addresses.envoy_admin, timeout_seconds=START_SECONDS)
-            models, note = await self._first_answer(addresses.listener)
-            await _settled(snapshot)
-            running = Running(
-                addresses=addresses,
-                servers=[(endpoint.pod_name, endpoint.address) for endpoint in snapshot.endpoints],
-                pool_name=snapshot.pool.name if snapshot.pool else "",
-                fail_open=settings.fail_open,
-                model=models[0] if models else None,
-                moved=self._ports.moved,
-                note=note,
-            )
-            self._say(banner(running))
-            self._requests.unmute()
-            await asyncio.get_running_loop().create_future()
+        models, note = await self._first_answer(addresses.listener)
+        await _settled(snapshot)
+        return Running(
+            addresses=addresses,
+            servers=[(endpoint.pod_name, endpoint.address) for endpoint in snapshot.endpoints],
+            pool_name=snapshot.pool.name if snapshot.pool else "",
+            fail_open=settings.fail_open,
+            model=models[0] if models else None,
+            moved=self._ports.moved,
+            note=note,
+        )
 
     async def _pool_file(self) -> Path:
         options = self._options
@@ -170,6 +174,7 @@ class Supervisor:
             drain_timeout=0.0,
             shutdown_grace=1.0,
             served_endpoint_header=True,
+            error_format=self._options.error_format,
             log_format="console",
             request_log=True,
             zap_log_level="info" if self._options.verbose else "error",

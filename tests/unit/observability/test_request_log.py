@@ -21,7 +21,7 @@ SERVED = RequestRecord(
     target_model="llama",
     endpoint="10.0.0.1:8000",
     served="10.0.0.1:8000",
-    reason="least in flight of 3",
+    reason="fewest in flight",
     status=200,
     seconds=1.234,
     ttft_seconds=0.1,
@@ -50,7 +50,7 @@ def written(record: RequestRecord, log_format: LogFormat) -> str:
 def test_a_served_request_is_one_line_for_people() -> None:
     assert written(SERVED, "console") == (
         "12:00:00  200  POST  /v1/chat/completions  llama               1.23s"
-        "  -> 10.0.0.1:8000 (least in flight of 3)  ttft 100ms  tokens 10 (3 cached)+20\n"
+        "  -> 10.0.0.1:8000 (fewest in flight)  ttft 100ms  tokens 10 (3 cached)+20\n"
     )
 
 
