@@ -8,7 +8,7 @@ writes. The text formats are written by `exposition`.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import add
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
@@ -198,6 +198,25 @@ class Family(Generic[S]):
         if len(self._series) >= self._max_series:
             values = (OTHER,) * len(values)
         return self._series.setdefault(values, self._make())
+
+
+class ComputedGauges:
+    """Reads like a family of gauges; the values are asked for whenever the page is written."""
+
+    __slots__ = ("_read", "spec")
+
+    def __init__(
+        self, spec: GaugeSpec, read: Callable[[], Mapping[tuple[str, ...], float]]
+    ) -> None:
+        self.spec = spec
+        self._read = read
+
+    def items(self) -> Iterator[tuple[tuple[str, ...], Gauge]]:
+        """Every series with its label values, as of now."""
+        for labels, value in self._read().items():
+            gauge = Gauge(Counter())
+            gauge.set(value)
+            yield labels, gauge
 
 
 AnyFamily = Family[Counter] | Family[Gauge] | Family[Histogram]

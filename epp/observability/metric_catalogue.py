@@ -244,6 +244,50 @@ POOL_RELOADS = CounterSpec(
 )
 READY = GaugeSpec(name="epp_ready", help="[ALPHA] 1 while health checks say SERVING, else 0.")
 ENDPOINTS = GaugeSpec(name="epp_endpoints", help="[ALPHA] Endpoints known to this process.")
+POOL_PROBLEMS = CounterSpec(
+    name="epp_pool_problems_total",
+    help="[ALPHA] How the InferencePool failed us: invalid, the last good one stays; or gone.",
+    labels=("kind",),
+)
+UNMATCHED_PODS = GaugeSpec(
+    name="epp_unmatched_pods",
+    help="[ALPHA] Pods of the pool without an endpoint; `epp pool show` tells why.",
+)
+LEADER = GaugeSpec(
+    name="epp_leader",
+    help="[ALPHA] With --ha-enable-leader-election, 1 while this replica leads, else 0.",
+)
+
+INFORMER_SYNCED = GaugeSpec(
+    name="epp_informer_synced",
+    help="[ALPHA] 1 once everything the API server knows of the resource has been read.",
+    labels=("resource",),
+)
+INFORMER_LAST_CONTACT = GaugeSpec(
+    name="epp_informer_last_contact_seconds",
+    help="[ALPHA] Time since the API server was last heard of. Minutes are normal while all rests.",
+    labels=("resource",),
+)
+INFORMER_RELISTS = CounterSpec(
+    name="epp_informer_relists_total",
+    help="[ALPHA] How often everything was read anew, and why.",
+    labels=("resource", "reason"),
+)
+INFORMER_WATCH_ERRORS = CounterSpec(
+    name="epp_informer_watch_errors_total",
+    help="[ALPHA] Errors while the resource was listed or watched.",
+    labels=("resource", "kind"),
+)
+INFORMER_EVENTS = CounterSpec(
+    name="epp_informer_events_total",
+    help="[ALPHA] What watches told.",
+    labels=("resource", "type"),
+)
+INFORMER_REPAIRS = CounterSpec(
+    name="epp_informer_repairs_total",
+    help="[ALPHA] Changes found by reading everything that a watch should have told. Not 0: a bug.",
+    labels=("resource",),
+)
 GAUGE_UNDERFLOWS = CounterSpec(
     name="epp_gauge_underflows_total",
     help="[ALPHA] Decrements that would have taken a gauge below zero. Not 0: a bug of ours.",
@@ -304,7 +348,21 @@ CATALOGUE = (
             POOL_RELOADS,
             READY,
             ENDPOINTS,
+            UNMATCHED_PODS,
             GAUGE_UNDERFLOWS,
+        ),
+    ),
+    Section(
+        "Kubernetes",
+        (
+            POOL_PROBLEMS,
+            LEADER,
+            INFORMER_SYNCED,
+            INFORMER_LAST_CONTACT,
+            INFORMER_RELISTS,
+            INFORMER_WATCH_ERRORS,
+            INFORMER_EVENTS,
+            INFORMER_REPAIRS,
         ),
     ),
 )

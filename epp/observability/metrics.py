@@ -7,7 +7,8 @@ Nothing here is global, so a process may hold several of these.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -17,8 +18,9 @@ from epp.framework.endpoint import Endpoint
 from epp.framework.request import TerminationCause
 from epp.observability import exposition
 from epp.observability import metric_catalogue as catalogue
+from epp.observability.cluster_metrics import ClusterMetrics
 from epp.observability.deprecated_twins import TwinFamily
-from epp.observability.instruments import FamilySet
+from epp.observability.instruments import ComputedGauges, FamilySet
 from epp.observability.request_metrics import RequestFamilies, RequestMetrics
 from epp.observability.stream_metrics import StreamMetrics
 
@@ -33,6 +35,8 @@ class Metrics:
         build_ref: str = "",
         deprecated_twins: bool = True,
         stream_metrics: bool = False,
+        unmatched_pods: Callable[[], int] = lambda: 0,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         build = FamilySet(catalogue.GAUGE_UNDERFLOWS)
         self._requests = RequestFamilies(build)
@@ -64,9 +68,15 @@ class Metrics:
         self.buffered_bytes = build.gauge(catalogue.BUFFERED_BYTES).labels(())
         self.event_loop_lag_seconds = build.gauge(catalogue.EVENT_LOOP_LAG).labels(())
         self.ready = build.gauge(catalogue.READY).labels(())
+        self.cluster = ClusterMetrics(build, now)
         self._start_at_zero()
 
-        self._families: list[exposition.Readable] = [*build.families]
+        unmatched = ComputedGauges(catalogue.UNMATCHED_PODS, lambda: {(): unmatched_pods()})
+        self._families: list[exposition.Readable] = [
+            *build.families,
+            unmatched,
+            self.cluster.last_contact,
+        ]
         if deprecated_twins:
             for family in build.families:
                 twin = family.spec.twin

@@ -175,7 +175,16 @@ OURS = [
     ("pool_reloads_total", "counter", "outcome"),
     ("ready", "gauge", ""),
     ("endpoints", "gauge", ""),
+    ("unmatched_pods", "gauge", ""),
     ("gauge_underflows_total", "counter", ""),
+    ("pool_problems_total", "counter", "kind"),
+    ("leader", "gauge", ""),
+    ("informer_synced", "gauge", "resource"),
+    ("informer_last_contact_seconds", "gauge", "resource"),
+    ("informer_relists_total", "counter", "resource reason"),
+    ("informer_watch_errors_total", "counter", "resource kind"),
+    ("informer_events_total", "counter", "resource type"),
+    ("informer_repairs_total", "counter", "resource"),
 ]
 TABLE = [
     *(
@@ -209,6 +218,12 @@ def everything_happened_once() -> Metrics:
     metrics.pool_file_error("entry")
     metrics.pool_reloaded("success")
     metrics.pool_changed("pool", 1)
+    metrics.cluster.synced("pods", True)
+    metrics.cluster.contacted("pods")
+    metrics.cluster.relisted("pods", "first")
+    metrics.cluster.watch_failed("pods", "unreachable")
+    metrics.cluster.event_received("pods", "ADDED")
+    metrics.cluster.leads(True)
     metrics.streams.stream_opened()
     metrics.streams.stream_opened()
     metrics.streams.stream_closed("OK", 1)
