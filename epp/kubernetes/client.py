@@ -21,6 +21,7 @@ from epp.kubernetes.credentials import (
     find_credentials,
     plain_credentials,
 )
+from epp.kubernetes.objects import decode_status
 
 log = structlog.get_logger(__name__)
 
@@ -30,6 +31,7 @@ _LONGEST_MESSAGE = 500
 
 _DEFAULT_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
 _RESPONSE_TIMEOUT_SECONDS = 30.0
+_ERROR_TIMEOUT_SECONDS = 10.0
 
 _CONNECTION_ERRORS = (aiohttp.ClientError, OSError, TimeoutError)
 
@@ -54,7 +56,7 @@ class KubeStatusError(PickerError):
     def __init__(
         self, status: int, reason: str, message: str, retry_after: float | None = None
     ) -> None:
-        super().__init__(f"{status} {reason}: {message}" if message else f"{status} {reason}")
+        super().__init__(": ".join(filter(None, (f"{status} {reason}".strip(), message))))
         self.status = status
         self.reason = reason
         self.message = message
@@ -207,18 +209,16 @@ def _unreachable(error: BaseException) -> KubeUnreachable:
     return KubeUnreachable(str(error) or type(error).__name__)
 
 
-class _Status(msgspec.Struct, frozen=True, gc=False):
-    code: int = 0
-    reason: str = ""
-    message: str = ""
-
-
 async def status_error(response: KubeResponse) -> KubeStatusError:
     """What an answer that is not 2xx says, be it a Status object or the page of a proxy."""
-    content = await response.read()
+    try:
+        async with asyncio.timeout(_ERROR_TIMEOUT_SECONDS):
+            content = await response.read()
+    except TimeoutError as error:
+        raise KubeUnreachable(f"status {response.status} without an end") from error
     retry_after = _seconds(response.headers.get("Retry-After"))
     try:
-        status = msgspec.json.decode(content, type=_Status)
+        status = decode_status(content)
     except msgspec.MsgspecError:
         text = " ".join(content[: 2 * _LONGEST_MESSAGE].decode("utf-8", "replace").split())
         return KubeStatusError(response.status, "", text[:_LONGEST_MESSAGE], retry_after)

@@ -50,9 +50,9 @@ async def find_credentials(
         return await _from_kubeconfig(given, context)
     if environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").is_file():
         return await _in_cluster(environ, service_account)
-    default = Path(environ.get("HOME", "/"), ".kube", "config")
-    if default.is_file():
-        return await _from_kubeconfig(str(default), context)
+    default = f"{environ.get('HOME', '')}/.kube/config"
+    if _is_file(default):
+        return await _from_kubeconfig(default, context)
     raise ConfigError(
         "no Kubernetes API server is known: this is not a pod with a service account, and there is "
         "no kubeconfig; name one by --kubeconfig or KUBECONFIG, or put it at ~/.kube/config"

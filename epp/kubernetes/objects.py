@@ -1,0 +1,201 @@
+"""Just the fields that are read, decoded from bytes; all others never become Python objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from epp.datastore.inference_pool import GROUP
+from epp.datastore.pods import ACTIVE_PORTS, LEGACY_ACTIVE_PORTS, Pod
+from epp.kubernetes.resource import KubeObject, ObjectKey, Resource, T
+
+
+class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What identifies an object of any kind."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    deletion_timestamp: str | None = None
+
+    @property
+    def key(self) -> ObjectKey:
+        """What tells the object apart in a store."""
+        return ObjectKey(self.namespace, self.name)
+
+
+class _Head(msgspec.Struct, frozen=True, gc=False):
+    metadata: Metadata = Metadata()
+
+
+class _ListMetadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class ObjectList(msgspec.Struct, frozen=True, gc=False):
+    """A page of a list; the items are still to be read, one by one."""
+
+    metadata: _ListMetadata = _ListMetadata()
+    items: list[msgspec.Raw] | None = None
+
+
+class WatchEvent(msgspec.Struct, frozen=True, gc=False):
+    """A line of a watch; the object is still to be read."""
+
+    type: str
+    object: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _BookmarkMetadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class Bookmark(msgspec.Struct, frozen=True, gc=False):
+    """The object of a BOOKMARK: up to where the watch has told everything."""
+
+    metadata: _BookmarkMetadata = _BookmarkMetadata()
+
+    @property
+    def ends_initial_events(self) -> bool:
+        """Whether all objects that existed at the start of the watch have been told."""
+        return (self.metadata.annotations or {}).get("k8s.io/initial-events-end") == "true"
+
+
+class Status(msgspec.Struct, frozen=True, gc=False):
+    """The object of an ERROR."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class _PodAnnotations(msgspec.Struct, frozen=True, gc=False):
+    active_ports: str | None = msgspec.field(name=ACTIVE_PORTS, default=None)
+    legacy_active_ports: str | None = msgspec.field(name=LEGACY_ACTIVE_PORTS, default=None)
+
+
+class _PodMetadata(Metadata, frozen=True, gc=False, rename="camel"):
+    labels: dict[str, str] | None = None
+    annotations: _PodAnnotations | None = None
+
+
+class _Condition(msgspec.Struct, frozen=True, gc=False):
+    type: str
+    status: str
+
+
+class _PodIp(msgspec.Struct, frozen=True, gc=False):
+    ip: str = ""
+
+
+class _PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    pod_ip: str = msgspec.field(name="podIP", default="")
+    pod_ips: list[_PodIp] | None = msgspec.field(name="podIPs", default=None)
+    conditions: list[_Condition] | None = None
+
+
+class _PodObject(msgspec.Struct, frozen=True, gc=False):
+    metadata: _PodMetadata
+    status: _PodStatus = _PodStatus()
+
+
+class PoolDocument(msgspec.Struct, frozen=True, gc=False):
+    """An InferencePool, still to be checked."""
+
+    document: dict[str, Any]
+    is_terminating: bool
+
+
+decode_list = msgspec.json.Decoder(ObjectList).decode
+decode_event = msgspec.json.Decoder(WatchEvent).decode
+decode_bookmark = msgspec.json.Decoder(Bookmark).decode
+decode_status = msgspec.json.Decoder(Status).decode
+_decode_pod = msgspec.json.Decoder(_PodObject).decode
+_decode_head = msgspec.json.Decoder(_Head).decode
+_decode_document = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def pods(namespace: str, label_selector: str) -> Resource[Pod]:
+    """The pods of a namespace that a selector selects."""
+    return Resource(
+        name="pods",
+        version="v1",
+        namespace=namespace,
+        label_selector=label_selector,
+        decode=decode_pod,
+    )
+
+
+def inference_pools(namespace: str, name: str) -> Resource[PoolDocument]:
+    """The one InferencePool of that name; a Role with `resourceNames` allows to ask for it."""
+    return Resource(
+        name="inferencepools",
+        group=GROUP,
+        version="v1",
+        namespace=namespace,
+        field_selector=f"metadata.name={name}",
+        decode=decode_pool,
+    )
+
+
+def decode_pod(content: bytes | msgspec.Raw) -> KubeObject[Pod]:
+    """A pod: ready if its condition Ready says so, terminating once its deletion was asked for."""
+    source = _decode_pod(content)
+    metadata, status = source.metadata, source.status
+    ips = tuple(entry.ip for entry in status.pod_ips or () if entry.ip)
+    if not ips and status.pod_ip:
+        ips = (status.pod_ip,)
+    pod = Pod(
+        uid=metadata.uid,
+        name=metadata.name,
+        namespace=metadata.namespace,
+        ips=ips,
+        labels=metadata.labels or {},
+        annotations=_read_annotations(metadata.annotations),
+        ready=any(c.type == "Ready" and c.status == "True" for c in status.conditions or ()),
+        terminating=metadata.deletion_timestamp is not None,
+    )
+    return _identified(metadata, pod)
+
+
+def decode_pool(content: bytes | msgspec.Raw) -> KubeObject[PoolDocument]:
+    """An InferencePool as it stands; whether it is valid is for its reader to say."""
+    metadata = _decode_head(content).metadata
+    document = _decode_document(content)
+    # Status and bookkeeping change often and are of no interest.
+    document = {
+        "apiVersion": document.get("apiVersion"),
+        "kind": document.get("kind"),
+        "metadata": {"name": metadata.name, "namespace": metadata.namespace},
+        "spec": document.get("spec"),
+    }
+    terminating = metadata.deletion_timestamp is not None
+    return _identified(metadata, PoolDocument(document=document, is_terminating=terminating))
+
+
+def decode_metadata(content: bytes | msgspec.Raw) -> Metadata:
+    """Which object it is, whatever its kind."""
+    return _decode_head(content).metadata
+
+
+def _identified(metadata: Metadata, value: T) -> KubeObject[T]:
+    return KubeObject(
+        key=metadata.key,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        value=value,
+    )
+
+
+def _read_annotations(annotations: _PodAnnotations | None) -> dict[str, str]:
+    if annotations is None:
+        return {}
+    read = {
+        ACTIVE_PORTS: annotations.active_ports,
+        LEGACY_ACTIVE_PORTS: annotations.legacy_active_ports,
+    }
+    return {name: text for name, text in read.items() if text is not None}
