@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,33 +10,17 @@ import pytest
 import yaml
 
 from tests.kube.caller import Caller, Refused
-from tests.kube.harness import BINARIES, ControlPlane
+from tests.kube.harness import ControlPlane
+from tests.kube.installation import CONFIG, Manifests, install, rendered
 
 pytestmark = pytest.mark.slow
 
-CONFIG = Path(__file__).parents[2] / "config"
 PODS = "/api/v1/namespaces/{namespace}/pods"
 POOLS = "/apis/inference.networking.k8s.io/v1/namespaces/{namespace}/inferencepools"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 SECRETS = "/api/v1/namespaces/{namespace}/secrets"
 THIS_POOL = {"fieldSelector": "metadata.name=model-servers"}
 THIS_LEASE = "epp-default-model-servers.llm-d.ai"
-
-Manifests = list[dict[str, Any]]
-
-
-def rendered(overlay: str, namespace: str, folder: Path) -> Manifests:
-    """As a user adapts it: by an overlay of their own that names the namespace."""
-    kustomization = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "namespace": namespace,
-        "resources": [os.path.relpath(CONFIG / overlay, folder.resolve())],
-    }
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
-    command = [str(BINARIES / "kustomize"), "build", str(folder)]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return list(yaml.safe_load_all(output))
 
 
 def pod_of(manifests: Manifests) -> dict[str, Any]:
@@ -101,10 +83,8 @@ def picker(
     admin: Caller, control_plane: ControlPlane, namespace: str, tmp_path: Path, overlay: str
 ) -> Iterator[Caller]:
     """The Endpoint Picker's own service account, with the rights the overlay gives it."""
-    stored = [admin.apply(manifest) for manifest in rendered(overlay, namespace, tmp_path)]
-    (uid,) = [each["metadata"]["uid"] for each in stored if each["kind"] == "ServiceAccount"]
-    token = control_plane.credentials.token_of(namespace, "epp", uid)
-    with Caller(control_plane, token) as caller:
+    account = install(overlay, admin, control_plane, namespace, tmp_path)
+    with Caller(control_plane, account.token()) as caller:
         yield caller
 
 

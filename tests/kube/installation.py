@@ -1,0 +1,78 @@
+"""The manifests of config/, installed for a test, and what a pod of theirs finds mounted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+from epp.kubernetes.client import KubeClient
+from epp.kubernetes.credentials import find_credentials
+from tests.kube.caller import Caller
+from tests.kube.harness import BINARIES, ControlPlane
+
+CONFIG = Path(__file__).parents[2] / "config"
+POOL = "model-servers"
+
+Manifests = list[dict[str, Any]]
+
+
+def rendered(overlay: str, namespace: str, folder: Path) -> Manifests:
+    """As a user adapts it: by an overlay of their own that names the namespace."""
+    kustomization = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "namespace": namespace,
+        "resources": [os.path.relpath(CONFIG / overlay, folder.resolve())],
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    command = [str(BINARIES / "kustomize"), "build", str(folder)]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return list(yaml.safe_load_all(output))
+
+
+class ServiceAccount:
+    """The picker's service account, and the folder with its token in a pod."""
+
+    def __init__(self, control_plane: ControlPlane, namespace: str, uid: str, folder: Path) -> None:
+        self._control_plane = control_plane
+        self._namespace = namespace
+        self._uid = uid
+        self._folder = folder
+        shutil.copy(control_plane.credentials.ca, folder / "ca.crt")
+        self.write_token()
+
+    def token(self, *, expires_in_seconds: float = 3600) -> str:
+        """A new token; a negative time makes one that has expired already."""
+        return self._control_plane.credentials.token_of(
+            self._namespace, "epp", self._uid, expires_in_seconds=expires_in_seconds
+        )
+
+    def write_token(self, *, expires_in_seconds: float = 3600) -> None:
+        """Rotate the token in the pod's folder."""
+        token = self.token(expires_in_seconds=expires_in_seconds)
+        (self._folder / "token").write_text(token)
+
+    async def connect(self) -> KubeClient:
+        """What the picker's process gets in the pod."""
+        url = httpx.URL(self._control_plane.url)
+        environment = {
+            "KUBERNETES_SERVICE_HOST": url.host,
+            "KUBERNETES_SERVICE_PORT": str(url.port),
+        }
+        found = await find_credentials(environ=environment, service_account=self._folder)
+        return KubeClient(found)
+
+
+def install(
+    overlay: str, admin: Caller, control_plane: ControlPlane, namespace: str, folder: Path
+) -> ServiceAccount:
+    """Apply an overlay to a namespace; `folder` is for its files."""
+    stored = [admin.apply(manifest) for manifest in rendered(overlay, namespace, folder)]
+    (uid,) = [each["metadata"]["uid"] for each in stored if each["kind"] == "ServiceAccount"]
+    return ServiceAccount(control_plane, namespace, uid, folder)
