@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from epp.framework.headers import Headers
 from epp.framework.request import TerminationCause
 from epp.gateway import messages
+from epp.gateway.overload import Pressure
 from epp.request_control.response import BodyPolicy, ResponsePhase
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 class ResponseSide:
     """Answers response messages in the gateway's body mode."""
 
-    __slots__ = ("_context", "_phase", "_policy", "_send", "_trailers_seen", "ended")
+    __slots__ = ("_context", "_held", "_phase", "_policy", "_send", "_trailers_seen", "ended")
 
     def __init__(
         self,
@@ -34,6 +35,7 @@ class ResponseSide:
         self._policy = policy
         self._send = send
         self._phase = ResponsePhase(active, context.response)
+        self._held = 0
         self._trailers_seen = False
         self.ended = False
 
@@ -72,11 +74,23 @@ class ResponseSide:
         if not phase.rewrites:
             self._send(messages.response_body_chunks(data, end=end))
         else:
-            rewritten = phase.rewrite(data, end=end)
+            rewritten = phase.rewrite(data, end=end or self._must_let_go())
+            self._count_held(phase.held_bytes)
             if rewritten or end:
                 self._send(messages.response_body_chunks(rewritten, end=end))
         self.ended = end
         phase.observe(data, end=end)
+
+    def _must_let_go(self) -> bool:
+        """Under pressure a document is renamed as far as it has come, rather than held; what an
+        event stream holds is not worth it."""
+        if self._held <= messages.MAX_CHUNK_BYTES:
+            return False
+        return self._context.guard.buffer_pressure()[0] is not Pressure.NONE
+
+    def _count_held(self, size: int) -> None:
+        self._context.guard.hold(size - self._held)
+        self._held = size
 
     def _one_answer(self, data: bytes, *, end: bool) -> None:
         phase = self._phase
@@ -107,11 +121,13 @@ class ResponseSide:
         self._end()
 
     def _end(self) -> None:
+        self._count_held(0)
         if not self.ended:
             self.ended = True
             self._phase.end(TerminationCause.NATURAL)
 
     def abort(self, cause: TerminationCause) -> None:
         """The transaction is over before the response was."""
+        self._count_held(0)
         self.ended = True
         self._phase.end(cause)

@@ -84,6 +84,11 @@ class ResponsePhase:
         """Whether body bytes may change."""
         return self._rewriter is not None
 
+    @property
+    def held_bytes(self) -> int:
+        """Length of what was taken to be rewritten and has not been given back."""
+        return self._rewriter.held_bytes if self._rewriter is not None else 0
+
     def begin(
         self, headers: Headers, *, served: str | None, policy: BodyPolicy
     ) -> dict[str, bytes | None]:

@@ -27,6 +27,10 @@ class ModelRewriter(Protocol):
     def held(self) -> bytes:
         """What has come and not gone out yet; a `feed` that raises leaves it as it was."""
 
+    @property
+    def held_bytes(self) -> int:
+        """Its length."""
+
     def feed(self, chunk: bytes, end: bool) -> bytes:
         """What can go out now that `chunk` has come; with `end` that is everything."""
 
@@ -92,6 +96,11 @@ class SseModelRewriter:
         """The incomplete line."""
         return bytes(self._held)
 
+    @property
+    def held_bytes(self) -> int:
+        """Its length."""
+        return len(self._held)
+
     def feed(self, chunk: bytes, end: bool) -> bytes:
         """What can go out now that `chunk` has come; with `end` that is everything."""
         first = 0
@@ -137,6 +146,11 @@ class JsonModelRewriter:
         """The document as far as it has come."""
         return bytes(self._held)
 
+    @property
+    def held_bytes(self) -> int:
+        """Its length."""
+        return len(self._held)
+
     def feed(self, chunk: bytes, end: bool) -> bytes:
         """Nothing until the end; then the document."""
         if self._is_past:
@@ -158,6 +172,7 @@ class ChunkModelRewriter:
     """
 
     held = b""
+    held_bytes = 0
 
     def __init__(self, target: str, incoming: str) -> None:
         self._renaming = ModelRenaming(target, incoming)

@@ -11,9 +11,11 @@ from epp.app.assembly import RequestPathSettings
 from epp.framework.endpoint import Endpoint
 from epp.framework.request import InferenceRequest, InferenceResponse, TerminationCause
 from epp.framework.request_control import ResponseBody, ResponseHeader
+from epp.gateway.overload import OverloadLimits
 from epp.plugins.parsers.usage import JsonUsageReader
 from epp.request_control.hooks import Hooks
 from epp.request_control.response import ResponseSettings
+from tests.fakes.eventually import eventually
 from tests.fakes.gateway_client import Answer, Exchange
 from tests.fakes.picker import Picker, running_picker
 
@@ -239,6 +241,46 @@ async def test_the_model_name_of_json_is_turned_back(picker: Picker) -> None:
     answer = await exchange.answer()
     assert (answer.body, answer.end) == (b'{"model":"m","x":1}', True)
     await exchange.half_close()
+
+
+@pytest.mark.parametrize("end", ["piece", "trailers", "disconnect"])
+async def test_a_held_response_counts_as_buffered_until_it_ends(picker: Picker, end: str) -> None:
+    exchange = await rewritten(picker)
+    await exchange.response_headers(JSON)
+    await exchange.answer()
+    await exchange.response_body(b'{"text":"' + b"a" * 99_991)
+    await eventually(lambda: picker.path.guard.buffered_bytes == 100_000)
+
+    if end == "piece":
+        await exchange.response_body(b'"}', end=True)
+    elif end == "trailers":
+        await exchange.response_trailers()
+    else:
+        exchange.cancel()
+
+    await eventually(lambda: picker.path.guard.buffered_bytes == 0)
+    exchange.cancel()
+
+
+async def test_a_document_is_not_held_under_pressure() -> None:
+    settings = RequestPathSettings(overload=OverloadLimits(buffered_bytes=150_000))
+    async with running_picker(settings=settings) as picker:
+        exchange = await rewritten(picker)
+        await exchange.response_headers(JSON)
+        await exchange.answer()
+        start = b'{"model":"m-v2","text":"'
+        for piece in (start, b"a" * 160_000, b"b", b'c"}'):
+            await exchange.response_body(piece, end=piece.endswith(b"}"))
+
+        body = b""
+        while not (answer := await exchange.answer()).end:
+            body += answer.body or b""
+
+        assert body + (answer.body or b"") == (
+            start.replace(b"m-v2", b"m") + b"a" * 160_000 + b'bc"}'
+        )
+        assert picker.path.guard.buffered_bytes == 0
+        await exchange.half_close()
 
 
 async def test_what_was_held_goes_out_before_the_trailers(picker: Picker) -> None:
