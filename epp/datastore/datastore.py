@@ -104,6 +104,16 @@ class Datastore:
         with self.batch():
             self._is_synced = True
 
+    def mark_unsynced(self) -> None:
+        """The source of pods knows nothing for certain any more: its pool is gone."""
+        self._synced.clear()
+        with self.batch():
+            self._is_synced = False
+
+    def explanations(self) -> list[tuple[Pod, str]]:
+        """The pods that have no endpoint, each with the reason."""
+        return [(member.pod, member.reason) for member in self._members.values() if member.reason]
+
     def set_pool(self, pool: InferencePool | None) -> None:
         """Replace the pool; None: it is gone, and with it every endpoint."""
         with self.batch():
@@ -142,6 +152,7 @@ class Datastore:
 
     def _expand(self, member: _Member) -> None:
         if self._pool is None:
+            member.reason = "there is no pool"
             self._replace(member, ())
             return
         ports = {*self._pool.target_ports, member.pod.fixed_port}

@@ -1,0 +1,152 @@
+"""Keeps the datastore in step with a cluster: with an InferencePool, or with a selector alone."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+
+from epp.datastore.datastore import Datastore
+from epp.datastore.inference_pool import InferencePool, parse_inference_pool
+from epp.datastore.manifest_errors import value_text
+from epp.framework.errors import ConfigError
+from epp.kubernetes import objects
+from epp.kubernetes.client import KubeClient
+from epp.kubernetes.objects import PoolDocument
+from epp.kubernetes.observer import KubernetesObserver
+from epp.kubernetes.reflector import Reflector
+from epp.kubernetes.reflector_settings import ReflectorSettings
+from epp.kubernetes.selected_pods import SelectedPods
+from epp.kubernetes.store import Store, StoreChange
+
+log = structlog.get_logger(__name__)
+
+_REMIND_AFTER_SECONDS = 60.0
+_LABEL_KEY = re.compile(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+
+
+class KubernetesPoolSource:
+    """Follows one InferencePool and the pods it selects."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        pool_name: str,
+        namespace: str,
+        datastore: Datastore,
+        observer: KubernetesObserver,
+        settings: ReflectorSettings,
+        rng: random.Random,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._namespace = namespace
+        self._name = f"{namespace}/{pool_name}"
+        self._observer = observer
+        self._pods = SelectedPods(client, namespace, datastore, observer, settings, rng, now)
+        self._pools = Reflector(
+            client,
+            objects.inference_pools(namespace, pool_name),
+            Store(self._pool_changed),
+            observer,
+            settings,
+            rng,
+            now,
+            on_synced=self._tell_missing,
+        )
+        self._document: PoolDocument | None = None
+        self._problem: str | None = None
+
+    async def run(self) -> None:
+        """Follow the cluster for ever."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._pools.run(), name="inferencepools")
+                tasks.create_task(self._remind(), name="missing pool")
+        finally:
+            await self._pods.aclose()
+
+    def _pool_changed(self, changes: Sequence[StoreChange[PoolDocument]]) -> None:
+        # Only where they lead to: a pool that was replaced by another at once leaves no gap.
+        new = changes[-1].new
+        self._document = None if new is None or new.value.is_terminating else new.value
+        if self._document is None:
+            self._problem = None
+            log.warning("InferencePool is gone", pool=self._name)
+            self._pods.clear()
+            return
+        try:
+            pool = parse_inference_pool(self._document.document, default_namespace=self._namespace)
+            selector = _equality_selector(pool.match_labels)
+        except ConfigError as error:
+            self._keep_last(str(error))
+            return
+        if self._problem is not None:
+            log.info("InferencePool is valid again", pool=self._name)
+        self._problem = None
+        self._pods.serve(pool, selector)
+
+    def _keep_last(self, problem: str) -> None:
+        self._observer.pool_rejected()
+        if problem != self._problem:
+            log.error(
+                "InferencePool is not valid, the last good one stays",
+                pool=self._name,
+                problem=problem,
+            )
+        self._problem = problem
+
+    async def _remind(self) -> None:
+        while True:
+            await asyncio.sleep(_REMIND_AFTER_SECONDS)
+            self._tell_missing()
+
+    def _tell_missing(self) -> None:
+        if self._pools.synced and self._document is None:
+            log.warning("InferencePool does not exist, waiting for it", pool=self._name)
+
+
+class SelectorSource:
+    """Follows the pods of a selector, without an InferencePool."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        selector: str,
+        target_ports: Sequence[int],
+        namespace: str,
+        pool_name: str,
+        datastore: Datastore,
+        observer: KubernetesObserver,
+        settings: ReflectorSettings,
+        rng: random.Random,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._selector = selector
+        self._pool = InferencePool(
+            name=pool_name, namespace=namespace, target_ports=tuple(target_ports)
+        )
+        self._pods = SelectedPods(client, namespace, datastore, observer, settings, rng, now)
+
+    async def run(self) -> None:
+        """Follow the cluster for ever."""
+        self._pods.serve(self._pool, self._selector)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self._pods.aclose()
+
+
+def _equality_selector(match_labels: Mapping[str, str]) -> str:
+    """The labels as the API server takes them; raises `ConfigError` for a key that is none."""
+    for key in match_labels:
+        if not _LABEL_KEY.fullmatch(key):
+            raise ConfigError(
+                f"spec.selector.matchLabels: key {value_text(key)} is not allowed; a label key"
+            )
+    return ",".join(f"{key}={value}" for key, value in sorted(match_labels.items()))

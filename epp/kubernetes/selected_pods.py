@@ -1,0 +1,136 @@
+"""The pods a pool selects, brought into the datastore together with the pool."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from epp.datastore.datastore import Datastore
+from epp.datastore.inference_pool import InferencePool
+from epp.datastore.pods import Pod
+from epp.kubernetes import objects
+from epp.kubernetes.client import KubeClient
+from epp.kubernetes.observer import KubernetesObserver
+from epp.kubernetes.reflector import Reflector
+from epp.kubernetes.reflector_settings import ReflectorSettings
+from epp.kubernetes.store import Store, StoreChange
+from epp.support.tasks import TaskOwner, keep_running
+
+
+class _Feed:
+    """One selector's pods, watched by a task of their own."""
+
+    def __init__(self, selector: str, store: Store[Pod]) -> None:
+        self.selector = selector
+        self.store = store
+        self.task: asyncio.Task[Any] | None = None
+
+    def stop(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
+
+class SelectedPods:
+    """Serves one pool and the pods of its selector.
+
+    When the selector changes the old pool and pods serve on until all new pods are known; then
+    they change at once.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        namespace: str,
+        datastore: Datastore,
+        observer: KubernetesObserver,
+        settings: ReflectorSettings,
+        rng: random.Random,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._datastore = datastore
+        self._observer = observer
+        self._settings = settings
+        self._rng = rng
+        self._now = now
+        self._tasks = TaskOwner()
+        self._pool: InferencePool | None = None
+        self._serving: _Feed | None = None
+        self._coming: _Feed | None = None
+
+    async def aclose(self) -> None:
+        """End all watches; what is known stays."""
+        self._serving = self._coming = None
+        await self._tasks.aclose()
+
+    def serve(self, pool: InferencePool, selector: str) -> None:
+        """Serve `pool` with the pods that `selector` selects, as soon as these are known."""
+        self._pool = pool
+        if self._serving is not None and self._serving.selector == selector:
+            self._drop_coming()
+            self._datastore.set_pool(pool)
+        elif self._coming is None or self._coming.selector != selector:
+            self._drop_coming()
+            self._coming = self._start(selector)
+
+    def clear(self) -> None:
+        """There is no pool: no endpoints, and not ready.
+
+        What was sent to the pods stays known, for a pool that comes back and selects them.
+        """
+        self._drop_coming()
+        if self._serving is not None:
+            self._serving.stop()
+            self._serving = None
+        self._pool = None
+        with self._datastore.batch():
+            self._datastore.set_pool(None)
+            self._datastore.mark_unsynced()
+        self._observer.synced("pods", False)
+
+    def _start(self, selector: str) -> _Feed:
+        def changed(changes: Sequence[StoreChange[Pod]]) -> None:
+            if feed is self._serving:
+                self._pass_on(changes)
+
+        feed = _Feed(selector, Store(changed))
+        reflector = Reflector(
+            self._client,
+            objects.pods(self._namespace, selector),
+            feed.store,
+            self._observer,
+            self._settings,
+            self._rng,
+            self._now,
+            on_synced=lambda: self._take_over(feed),
+        )
+        feed.task = self._tasks.spawn(keep_running("pods", reflector.run), name="pods")
+        return feed
+
+    def _take_over(self, feed: _Feed) -> None:
+        if feed is not self._coming or self._pool is None:
+            return
+        old, self._serving, self._coming = self._serving, feed, None
+        with self._datastore.batch():
+            self._datastore.set_pool(self._pool)
+            self._datastore.set_pods(known.value for known in feed.store.objects())
+            self._datastore.mark_synced()
+        if old is not None:
+            old.stop()
+
+    def _pass_on(self, changes: Sequence[StoreChange[Pod]]) -> None:
+        with self._datastore.batch():
+            for change in changes:
+                if change.new is not None:
+                    self._datastore.upsert_pod(change.new.value)
+                elif change.old is not None:
+                    self._datastore.delete_pod(change.old.uid)
+
+    def _drop_coming(self) -> None:
+        if self._coming is not None:
+            self._coming.stop()
+            self._coming = None
