@@ -6,11 +6,13 @@ whatever a test writes. Never delete a namespace, nothing finishes it; each test
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import shutil
 import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +27,7 @@ from tests.kube.credentials import ADMIN_TOKEN, ISSUER, Credentials, kubeconfig
 BINARIES = Path(os.environ.get("EPP_KUBE_TEST_BIN") or Path.home() / ".cache/epp-kube-test")
 LOOPBACK = "127.0.0.1"
 _START_SECONDS = 120.0
+_LARGEST_TRANSACTION = 100
 
 
 class ControlPlane:
@@ -102,6 +105,15 @@ class ControlPlane:
         revision = self._ask_etcd("/v3/maintenance/status", {})["header"]["revision"]
         self._ask_etcd("/v3/kv/compaction", {"revision": revision, "physical": True})
 
+    def store(self, collection: str, objects: Sequence[Mapping[str, Any]]) -> None:
+        """Put objects into etcd behind the API server's back, a thousand times as fast."""
+        for start in range(0, len(objects), _LARGEST_TRANSACTION):
+            puts = [
+                {"requestPut": {"key": _key_in_etcd(collection, each), "value": _in_base64(each)}}
+                for each in objects[start : start + _LARGEST_TRANSACTION]
+            ]
+            self._ask_etcd("/v3/kv/txn", {"success": puts})
+
     def _end(self) -> None:
         for program in (self._server, self._etcd):
             program.kill()
@@ -167,6 +179,16 @@ class ControlPlane:
 def _program(name: str, flags: Sequence[str], folder: Path) -> Program:
     end_with_parent = ["setpriv", "--pdeathsig", "KILL"]
     return Program(name, [*end_with_parent, str(BINARIES / name), *flags], folder / f"{name}.log")
+
+
+def _key_in_etcd(collection: str, manifest: Mapping[str, Any]) -> str:
+    metadata = manifest["metadata"]
+    key = f"/registry/{collection}/{metadata['namespace']}/{metadata['name']}"
+    return base64.b64encode(key.encode()).decode()
+
+
+def _in_base64(manifest: Mapping[str, Any]) -> str:
+    return base64.b64encode(json.dumps(manifest).encode()).decode()
 
 
 def _holds(claim: Callable[[], bool]) -> bool:
