@@ -183,6 +183,8 @@ class RequestSide:
             self._leave(RequestState.OVER)
             self._incoming_request = None
             self._context.reporter.overtaken(self._headers, self._received_at)
+        elif self.state is RequestState.NEW:
+            self.state = RequestState.OVER
 
     def abort(self) -> None:
         """The stream is gone: stop deciding, let go of the body."""

@@ -138,6 +138,18 @@ async def test_a_response_without_a_request_on_the_stream_passes(picker: Picker)
     assert (await exchange.status()).name == "OK"
 
 
+@pytest.mark.parametrize("kind", ["request_body", "request_trailers"])
+async def test_a_request_that_begins_after_its_response_is_not_answered(
+    picker: Picker, kind: str
+) -> None:
+    exchange = picker.exchange()
+    await exchange.response_headers(SSE)
+    assert await exchange.answer() == Answer(kind="response_headers")
+    await exchange.send(kind)  # the gateway could do nothing with a rejection any more
+    await echoed(exchange, [b"data: {}\n\n"])
+    await exchange.half_close()
+
+
 async def test_repeated_response_headers_are_left_alone(picked: Exchange) -> None:
     await picked.send(
         "response_headers",
