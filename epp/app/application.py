@@ -3,69 +3,59 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TextIO, cast
 
 import structlog
 
 from epp import __version__
-from epp.admin.admin_pages import admin_pages
-from epp.admin.http_port import HttpPort
-from epp.admin.metrics_pages import metrics_pages
-from epp.app.assembly import RequestPathSettings, build_request_path
+from epp.admin.pool_document import PoolDocument, pool_document
+from epp.app.assembly import build_request_path
+from epp.app.cluster import Cluster
+from epp.app.listeners import BoundPorts, Listeners
 from epp.app.options import ServeOptions
 from epp.app.pool_events import PoolEvents
+from epp.app.request_path_settings import request_path_settings
+from epp.app.source import Source
 from epp.datastore.datastore import Datastore, Snapshot
-from epp.datastore.inference_pool import FailureMode
+from epp.datastore.inference_pool import failure_mode_in_force
 from epp.discovery.pool_file_source import PoolFileSource
-from epp.framework.errors import ConfigError
-from epp.gateway.context import GatewaySettings
 from epp.gateway.health import HealthState
-from epp.gateway.health_service import health_handler, health_server
-from epp.gateway.overload import OverloadLimits
-from epp.gateway.replies import ErrorFormat
-from epp.gateway.service import METHOD_NAME, SERVICE_NAME
+from epp.kubernetes.leader_election import LeaderElector
 from epp.observability.background_stream import BackgroundStream
 from epp.observability.metrics import Metrics
 from epp.observability.request_log import RequestLog
 from epp.plugins.parsers.defaults import default_parsers
-from epp.request_control.director import DirectorSettings
-from epp.request_control.response import ResponseSettings
 from epp.support.tasks import TaskOwner, keep_running
-from epp.transport.certificates import Certificates, load_pair, self_signed_pair
-from epp.transport.grpc_aio import GrpcServer, MessageLimits, StreamService
 
 log = structlog.get_logger(__name__)
-
-ALL_INTERFACES = "[::]"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundPorts:
-    """The ports that were bound."""
-
-    grpc: int
-    health: int
-    metrics: int
-    admin: int
 
 
 class Application:
     """The process behind `epp serve`, also run in-process by `epp standalone` and tests."""
 
-    def __init__(self, options: ServeOptions, *, request_log_stream: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        options: ServeOptions,
+        *,
+        request_log_stream: TextIO | None = None,
+        on_lost_lease: Callable[[], None] = lambda: None,
+    ) -> None:
         self._options = options
+        self._on_lost_lease = on_lost_lease
+        self.has_lost_lease = False
+        """Whether another replica leads, or may lead, in place of this one, which should end."""
+        self._datastore = Datastore()
         self._metrics = Metrics(
             build_ref=__version__,
             deprecated_twins=options.deprecated_metrics,
             stream_metrics=options.enable_grpc_stream_metrics,
+            unmatched_pods=lambda: len(self._datastore.explanations()),
         )
-        self._datastore = Datastore()
-        self._health = HealthState()
+        self._health = HealthState(has_election=options.elects_leader)
         parsers = default_parsers()
         self._events = PoolEvents(options, parsers, self._metrics, self._health)
         self._datastore.subscribe(self._events.changed)
@@ -86,27 +76,44 @@ class Application:
             parsers=parsers,
         )
         self._background = TaskOwner()
+        self._listeners = Listeners(
+            options,
+            health=self._health,
+            metrics=self._metrics,
+            processor=self._path.processor,
+            read_pool=self.pool_document,
+            tasks=self._background,
+        )
         self._stop_at_once = asyncio.Event()
-        self._servers: list[GrpcServer] = []
-        self._http: list[HttpPort] = []
+        self._source: Source | None = None
+        self._cluster: Cluster | None = None
+        self._election: asyncio.Task[None] | None = None
         self._stopping = False
 
     def snapshot(self) -> Snapshot:
         """The pool as requests see it."""
         return self._datastore.snapshot()
 
+    def pool_document(self) -> PoolDocument:
+        """The pool as operators see it."""
+        snapshot = self._datastore.snapshot()
+        problem = None if self._source is None else self._source.problem
+        return pool_document(
+            snapshot,
+            failure_mode=failure_mode_in_force(self._options.forced_failure_mode, snapshot.pool),
+            not_ready_reasons=self._health.not_ready_reasons(),
+            problems=[problem] if problem else [],
+            unmatched=self._datastore.explanations(),
+        )
+
     async def start(self) -> BoundPorts:
         """Read the pool, then serve. Raises `ConfigError` for what can't work."""
         options = self._options
-        if options.pool_file is None:
-            raise ConfigError("--pool-file: needed, there is no other source of endpoints")
-        source = PoolFileSource(options.pool_file, self._datastore, self._events)
-        source.load()
-        self._keep_running("pool file", source.run)
-        self._keep_running("load guard", self._path.guard.run)
-        self._keep_running("idle bodies", self._path.processor.run)
         try:
-            ports = await self._listen()
+            await self._follow_pool()
+            self._keep_running("load guard", self._path.guard.run)
+            self._keep_running("idle bodies", self._path.processor.run)
+            ports = await self._listeners.start()
         except BaseException:
             await self._close(grace=0.0)
             raise
@@ -120,74 +127,33 @@ class Application:
         )
         return ports
 
-    async def _listen(self) -> BoundPorts:
+    async def _follow_pool(self) -> None:
         options = self._options
-        metrics_port, admin_port = [await self._serve_http(port) for port in self._http_ports()]
-        address = _grpc_address(options.bind_address)
-        health = health_server(self._health, address=address, port=options.grpc_health_port)
-        health_port = await health.start()
-        self._servers.append(health)
-        server = self._ext_proc_server(address)
-        grpc_port = await server.start()
-        self._servers.append(server)
-        return BoundPorts(
-            grpc=grpc_port, health=health_port, metrics=metrics_port, admin=admin_port
-        )
+        if options.pool_file is not None:
+            file = PoolFileSource(options.pool_file, self._datastore, self._events)
+            file.load()
+            self._follow(file, "pool file")
+            return
+        self._cluster = cluster = await Cluster.connect(options)
+        self._follow(cluster.source(self._datastore, self._metrics.cluster), "pool in the cluster")
+        if options.elects_leader:
+            self._events.leadership_changed(False)
+            elector = cluster.elector(self._events.leadership_changed)
+            self._election = self._background.spawn(self._elect(elector), "leader election")
 
-    def _http_ports(self) -> tuple[HttpPort, HttpPort]:
-        options = self._options
-        metrics = HttpPort(
-            metrics_pages(self._metrics, dict),
-            options.bind_address,
-            options.metrics_port,
-            port_flag="--metrics-port",
-            cert_dir=options.metrics_cert_dir,
-        )
-        admin = HttpPort(
-            admin_pages(self.snapshot, lambda: self._events.mode, self._health.not_ready_reasons),
-            options.admin_address,
-            options.admin_port,
-            port_flag="--admin-port",
-        )
-        return metrics, admin
+    def _follow(self, source: Source, name: str) -> None:
+        self._source = source
+        self._keep_running(name, source.run)
 
-    async def _serve_http(self, port: HttpPort) -> int:
-        number = await port.start()
-        self._http.append(port)
-        return number
-
-    def _ext_proc_server(self, address: str) -> GrpcServer:
-        options = self._options
-        credentials = None
-        if options.secure_serving:
-            credentials = self._certificates().server_credentials()
-        limits = MessageLimits(
-            max_receive_bytes=options.grpc_max_recv_msg_size,
-            max_send_bytes=options.grpc_max_send_msg_size,
-        )
-        return GrpcServer(
-            address=address,
-            port=options.grpc_port,
-            port_flag="--grpc-port",
-            handlers=[health_handler(self._health)] if options.health_checking else [],
-            stream_service=StreamService(
-                service=SERVICE_NAME,
-                method=METHOD_NAME,
-                handler_factory=self._path.processor,
-                limits=limits,
-                observer=self._metrics.streams,
-            ),
-            credentials=credentials,
-        )
-
-    def _certificates(self) -> Certificates:
-        directory = self._options.cert_path
-        if directory is None:
-            return Certificates(self_signed_pair(datetime.now(UTC)))
-        certificates = Certificates(load_pair(directory))
-        if self._options.enable_cert_reload:
-            self._keep_running("certificate", lambda: certificates.follow(directory))
-        return certificates
+    async def _elect(self, elector: LeaderElector) -> None:
+        # One that could not serve yet would keep the lease from those that can.
+        await self._datastore.wait_synced()
+        try:
+            await elector.run()
+        finally:
+            if not self._stopping:
+                self.has_lost_lease = True
+                self._on_lost_lease()
 
     async def stop(self) -> None:
         """Not ready first, then serve on for the drain time, then end within the grace."""
@@ -195,10 +161,8 @@ class Application:
             self._stopping = True
             self._health.set_draining()
             self._events.publish_readiness()
-            drain = self._options.drain_timeout
-            if drain:
-                log.info("draining", seconds=drain)
-                await self._pause(drain)
+            # The lease goes first, so that another replica is ready while this one drains.
+            await asyncio.gather(self._end_election(), self._drain())
             await self._close(grace=self._options.shutdown_grace)
             log.info("stopped")
 
@@ -206,17 +170,23 @@ class Application:
         """End a `stop` that is waiting."""
         self._stop_at_once.set()
 
-    async def _pause(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stop_at_once.wait()
-        except TimeoutError:
-            return
+    async def _end_election(self) -> None:
+        if self._election is not None:
+            self._election.cancel()
+            await asyncio.wait({self._election})
+
+    async def _drain(self) -> None:
+        drain = self._options.drain_timeout
+        if drain:
+            log.info("draining", seconds=drain)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(drain):
+                    await self._stop_at_once.wait()
 
     async def _close(self, grace: float) -> None:
         self._health.close()
         # The last second is for streams that are given up to say so.
-        stopping = asyncio.gather(*(server.stop(grace + 1) for server in self._servers))
+        stopping = asyncio.ensure_future(self._listeners.stop_streams(grace + 1))
         at_once = asyncio.ensure_future(self._stop_at_once.wait())
         await asyncio.wait((stopping, at_once), timeout=grace, return_when=asyncio.FIRST_COMPLETED)
         at_once.cancel()
@@ -224,44 +194,11 @@ class Application:
         await stopping
         await self._path.tasks.aclose()
         await self._background.aclose()
-        for port in self._http:
-            await port.stop()
+        if self._cluster is not None:
+            await self._cluster.close()
+        await self._listeners.stop_pages()
         if self._requests is not None:
             self._requests.close()
 
     def _keep_running(self, name: str, serve: Callable[[], Awaitable[None]]) -> None:
         self._background.spawn(keep_running(name, serve), name=name)
-
-
-def request_path_settings(options: ServeOptions) -> RequestPathSettings:
-    """The options of the request path, room by room."""
-    mode = options.failure_mode
-    return RequestPathSettings(
-        director=DirectorSettings(
-            failure_mode=None if mode is None else FailureMode(mode),
-            decision_timeout=options.decision_timeout,
-            max_request_body_bytes=options.max_request_body_bytes,
-            use_subset=not options.disable_endpoint_subset_filter,
-        ),
-        gateway=GatewaySettings(
-            max_request_body_bytes=options.max_request_body_bytes,
-            body_idle_timeout=options.body_idle_timeout,
-            error_format=ErrorFormat(options.error_format),
-            skip_response=options.skip_response_processing,
-        ),
-        response=ResponseSettings(
-            served_endpoint_header=options.served_endpoint_header,
-            debug_header=options.debug_response_header,
-        ),
-        overload=OverloadLimits(
-            streams=options.max_streams,
-            buffered_bytes=options.max_buffered_bytes,
-            loop_lag_seconds=options.max_loop_lag,
-        ),
-    )
-
-
-def _grpc_address(bind_address: str) -> str:
-    if not bind_address:
-        return ALL_INTERFACES
-    return f"[{bind_address}]" if ":" in bind_address else bind_address

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from epp.datastore.inference_pool import GROUP, OLD_GROUP
 from epp.support.durations import format_duration, parse_duration
 from epp.support.nearest import did_you_mean
 from epp.support.quantities import format_quantity, parse_quantity
@@ -122,6 +123,30 @@ def _read_path(text: str) -> Path | None:
     return Path(text) if text else None
 
 
+def _read_ports(text: str) -> tuple[int, ...]:
+    port = whole_number("PORT", 1, 65535)
+    return tuple(dict.fromkeys(port.read(part) for part in text.split(",") if part))
+
+
+def _read_words(text: str) -> tuple[str, ...]:
+    return tuple(text.split(",")) if text else ()
+
+
+def _write_list(values: tuple[object, ...]) -> str:
+    return ",".join(map(str, values))
+
+
+def _read_pool_group(text: str) -> str:
+    if text == OLD_GROUP:
+        raise ValueError(
+            f"{text!r} is the group from before v1, which is not served here; apply the pool anew"
+            f" as apiVersion {GROUP}/v1 and leave the flag out"
+        )
+    if text not in ("", GROUP):
+        raise ValueError(f"{text!r} is not a group of InferencePools; allowed: {GROUP}")
+    return GROUP
+
+
 ZAP_LEVELS = ("debug", "info", "error", "panic")
 _NUMBER = re.compile(r"[+-]?[0-9][0-9a-zA-Z_]*")
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
@@ -144,3 +169,6 @@ Bytes = Annotated[int, Kind("SIZE", _read_positive_quantity, format_quantity)]
 MessageLimit = Annotated[int | None, Kind("SIZE", _read_message_limit, format_quantity)]
 IpAddress = Annotated[str, Kind("ADDRESS", _read_ip_address)]
 ZapLevel = Annotated[str, Kind("LEVEL", _read_zap_level)]
+Ports = Annotated[tuple[int, ...], Kind("PORT,...", _read_ports, _write_list, is_list=True)]
+Words = Annotated[tuple[str, ...], Kind("NAME,...", _read_words, _write_list, is_list=True)]
+PoolGroup = Annotated[str, Kind("GROUP", _read_pool_group)]

@@ -18,6 +18,7 @@ class Section(StrEnum):
     """Headings under which flags are explained."""
 
     POOL = "Pool and choice of endpoints"
+    KUBERNETES = "Kubernetes"
     LISTENERS = "Listeners"
     TLS = "TLS of the ext_proc port"
     LIMITS = "Deadlines and limits"
@@ -44,6 +45,8 @@ class Flag:
     help: str
     name: str = ""
     """Empty: the option's name with dashes."""
+    environment: str = ""
+    """Variable that stands in for the flag when that isn't given, or is given empty."""
     standing: Standing = Standing.WORKS
     reason: str = ""
     """Why a flag doesn't work, and what to do about it."""

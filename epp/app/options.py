@@ -13,12 +13,16 @@ from epp.app.flag_kinds import (
     Count,
     IpAddress,
     MessageLimit,
+    PoolGroup,
     Port,
+    Ports,
     PositiveSeconds,
     Seconds,
     ZapLevel,
 )
 from epp.app.flags import Flag, Section
+from epp.app.pool_choice import PoolChoice
+from epp.datastore.inference_pool import GROUP, FailureMode
 from epp.support.quantities import format_quantity
 
 FailureModeName = Literal["FailOpen", "FailClose"]
@@ -39,6 +43,33 @@ _TRACE_VERBOSITY = 5
 class ServeOptions:
     """Options of one Endpoint Picker process, with the defaults of `epp serve`."""
 
+    pool_name: Annotated[str, Flag(Section.POOL, "InferencePool in the cluster")] = ""
+    pool_namespace: Annotated[
+        str,
+        Flag(
+            Section.POOL,
+            "namespace of the pool, or of the selected pods; empty: default",
+            environment="NAMESPACE",
+        ),
+    ] = ""
+    pool_group: Annotated[
+        PoolGroup, Flag(Section.POOL, "API group of the pool; there is only one")
+    ] = GROUP
+    endpoint_selector: Annotated[
+        str,
+        Flag(
+            Section.POOL,
+            "instead of a pool: label selector of pods, as kubectl takes it; the pool's name is"
+            " then that of this pod's Deployment",
+        ),
+    ] = ""
+    endpoint_target_ports: Annotated[
+        Ports, Flag(Section.POOL, "ports of --endpoint-selector's pods, 1 to 8")
+    ] = ()
+    pod_name: Annotated[
+        str,
+        Flag(Section.POOL, "name of this pod, for --endpoint-selector", environment="POD_NAME"),
+    ] = ""
     pool_file: Annotated[
         Path | None,
         Flag(Section.POOL, "YAML file with the InferencePool and its endpoints; read on change"),
@@ -49,6 +80,21 @@ class ServeOptions:
     ] = None
     disable_endpoint_subset_filter: Annotated[
         bool, Flag(Section.POOL, "choose among all endpoints, whatever subset the gateway names")
+    ] = False
+
+    kubeconfig: Annotated[
+        Path | None,
+        Flag(
+            Section.KUBERNETES,
+            "how to reach the cluster; empty: as a pod does, else as kubectl does",
+        ),
+    ] = None
+    kube_context: Annotated[
+        str, Flag(Section.KUBERNETES, "context of the kubeconfig; empty: its current one")
+    ] = ""
+    ha_enable_leader_election: Annotated[
+        bool,
+        Flag(Section.KUBERNETES, "of several replicas only the one that holds a Lease is ready"),
     ] = False
 
     bind_address: Annotated[
@@ -174,8 +220,31 @@ class ServeOptions:
             return "trace"
         return "debug" if verbosity >= _DEBUG_VERBOSITY else "info"
 
+    @property
+    def pool(self) -> PoolChoice:
+        """Return where pool and endpoints come from."""
+        return PoolChoice(
+            name=self.pool_name,
+            namespace=self.pool_namespace or "default",
+            selector=self.endpoint_selector,
+            target_ports=self.endpoint_target_ports,
+            pod_name=self.pod_name,
+            file=self.pool_file,
+        )
+
+    @property
+    def forced_failure_mode(self) -> FailureMode | None:
+        """Return the failure mode that holds whatever the pool says."""
+        return None if self.failure_mode is None else FailureMode(self.failure_mode)
+
+    @property
+    def elects_leader(self) -> bool:
+        """Return whether replicas elect one of them; that takes an API server."""
+        return self.ha_enable_leader_election and self.pool.is_in_cluster
+
     def contradictions(self) -> Iterator[str]:
         """Yield what can't hold together, naming both flags."""
+        yield from self.pool.contradictions()
         ports = {
             "--grpc-port": self.grpc_port,
             "--grpc-health-port": self.grpc_health_port,

@@ -1,4 +1,4 @@
-"""What the process makes of changes in the pool: readiness, gauges and log lines."""
+"""What the process makes of changes in the pool and of who leads: readiness, gauges, log lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_NAMED = 20
 
 
 class PoolEvents:
-    """Listener of the datastore, and observer of the pool file."""
+    """Listener of the datastore and of the election, and observer of the pool file."""
 
     def __init__(
         self,
@@ -32,22 +32,27 @@ class PoolEvents:
         metrics: Metrics,
         health: HealthState,
     ) -> None:
-        self._flag = None if options.failure_mode is None else FailureMode(options.failure_mode)
+        self._flag = options.forced_failure_mode
         self._parsers = parsers
         self._metrics = metrics
         self._health = health
-        self.mode = failure_mode_in_force(self._flag, None)
-        """The failure mode in force."""
-        self._has_told_mode = False
+        self._told_mode: FailureMode | None = None
+        self._is_pool_gone = False
 
     def changed(self, change: Change) -> None:
         """The datastore published a new snapshot."""
         snapshot = change.new
-        self._health.set_synced(snapshot.synced)
+        self._is_pool_gone = snapshot.pool is None and (
+            self._is_pool_gone or change.old.pool is not None
+        )
+        self._health.set_synced(snapshot.synced, is_pool_gone=self._is_pool_gone)
         if snapshot.pool is not None:
-            self._health.set_protocol_supported(self._speaks(snapshot.pool))
+            self._health.set_protocol_supported(speaks(snapshot.pool, self._parsers))
             self._metrics.pool_changed(snapshot.pool.name, len(snapshot.endpoints))
             self._tell_failure_mode(snapshot.pool)
+        elif change.old.pool is not None:
+            self._metrics.pool_changed(change.old.pool.name, 0)
+            self._metrics.cluster.pool_gone()
         self.publish_readiness()
         if snapshot.synced and not snapshot.endpoints and (change.removed or not change.old.synced):
             log.warning("the pool has no endpoint: every request is answered with 503")
@@ -63,6 +68,12 @@ class PoolEvents:
         """Show on the metrics page what health says."""
         self._metrics.ready.set(0 if self._health.not_ready_reasons() else 1)
 
+    def leadership_changed(self, leads: bool) -> None:
+        """This replica became the leader, or is no longer."""
+        self._health.set_leader(leads)
+        self._metrics.cluster.leads(leads)
+        self.publish_readiness()
+
     def pool_file_loaded(self, *, skipped_entries: int) -> None:
         """A version of the pool file is in force."""
         self._metrics.pool_reloaded("success")
@@ -74,19 +85,18 @@ class PoolEvents:
         self._metrics.pool_reloaded("failure")
         self._metrics.pool_file_error("document")
 
-    def _speaks(self, pool: InferencePool) -> bool:
-        return all(
-            not parser.protocols or pool.app_protocol in parser.protocols
-            for parser in self._parsers
-        )
-
     def _tell_failure_mode(self, pool: InferencePool) -> None:
         mode = failure_mode_in_force(self._flag, pool)
-        if self._has_told_mode and mode is self.mode:
+        if mode is self._told_mode:
             return
-        self.mode, self._has_told_mode = mode, True
+        self._told_mode = mode
         if self._flag is not None and pool.failure_mode not in (None, self._flag):
             log.warning(
                 "--failure-mode wins over the pool", flag=self._flag, pool=pool.failure_mode
             )
         log.info("failure mode", mode=mode)
+
+
+def speaks(pool: InferencePool, parsers: Sequence[Parser]) -> bool:
+    """Whether every parser that minds understands how the pool's model servers are talked to."""
+    return all(not parser.protocols or pool.app_protocol in parser.protocols for parser in parsers)

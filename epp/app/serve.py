@@ -17,20 +17,26 @@ log = structlog.get_logger(__name__)
 
 
 def serve(options: ServeOptions) -> int:
-    """Serve until SIGTERM or SIGINT; raises `ConfigError` when it can't start."""
+    """Serve until SIGTERM or SIGINT, and return the exit code.
+
+    It ends by itself, with a failure, when it was the leader and lost the lease. Raises
+    `ConfigError` when it can't start.
+    """
     configure_logging(options.log_level, options.log_format)
-    run_in_loop(_serve(options))
-    return 0
+    return run_in_loop(_serve(options))
 
 
-async def _serve(options: ServeOptions) -> None:
-    application = Application(options)
-    told = asyncio.Event()
+async def _serve(options: ServeOptions) -> int:
+    end = asyncio.Event()
+    application = Application(options, on_lost_lease=end.set)
+    has_signal = False
 
     def on_signal() -> None:
-        if told.is_set():
+        nonlocal has_signal
+        if has_signal:
             application.stop_at_once()
-        told.set()
+        has_signal = True
+        end.set()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -39,5 +45,6 @@ async def _serve(options: ServeOptions) -> None:
     # What start-up left behind lives as long as the process: not worth another look.
     gc.collect()
     gc.freeze()
-    await told.wait()
+    await end.wait()
     await application.stop()
+    return int(application.has_lost_lease)

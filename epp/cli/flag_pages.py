@@ -17,7 +17,8 @@ Written by `python -m epp.cli.flag_pages > docs/flags.md`; a test fails when it 
 
 Flags are written as `--flag value` or `--flag=value`. A boolean is `--flag`, `--flag=true` or
 `--flag=false`, never `--flag false`. When a flag is given twice, the last one counts; lists are
-joined. An unknown flag, a value that can't be read and flags that contradict each other stop the
+joined. A flag that is not given, or is given empty, is read from its environment variable if it has
+one. An unknown flag, a value that can't be read and flags that contradict each other stop the
 start with exit code 2, and every problem is reported at once.
 
 - DURATION: `250ms`, `30s`, `1m30s`, `0`
@@ -41,7 +42,9 @@ a value that asks for nothing (empty, `false`) or for what is done anyway.
 def help_text(flags: Sequence[Declaration]) -> str:
     """Return what `epp serve --help` prints."""
     lines = [
-        "usage: epp serve --pool-file FILE [flags]",
+        "usage: epp serve --pool-name NAME [flags]",
+        "       epp serve --endpoint-selector SELECTOR --endpoint-target-ports PORT,... [flags]",
+        "       epp serve --pool-file FILE [flags]",
         "",
         "Run the Endpoint Picker: answer a gateway's ext_proc calls.",
     ]
@@ -59,7 +62,7 @@ def reference_page(flags: Sequence[Declaration]) -> str:
     page = [_INTRODUCTION]
     for section, members in _by_section(_working(flags)):
         page.append(f"\n## {section}\n\n| flag | value | default | meaning |\n|---|---|---|---|\n")
-        page += [_row(_names(f), f.kind.placeholder, _default(f), f.flag.help) for f in members]
+        page += [_row(_names(f), f.kind.placeholder, _default(f), _meaning(f)) for f in members]
     page.append(_NOT_HERE)
     for flag in flags:
         if flag.flag.standing is not Standing.WORKS:
@@ -83,6 +86,7 @@ def _by_section(
 def _help_lines(flag: Declaration) -> list[str]:
     value = f"[={flag.kind.placeholder}]" if flag.is_switch else f" {flag.kind.placeholder}"
     default = f" (default {text})" if (text := _default_text(flag)) else ""
+    default += f" (environment {flag.flag.environment})" if flag.flag.environment else ""
     head = f"  {', '.join(spellings(flag))}{value}"
     return [head, *_wrap(f"{flag.flag.help}{default}", indent=8)]
 
@@ -104,6 +108,11 @@ def _names(flag: Declaration) -> str:
 
 def _default(flag: Declaration) -> str:
     return f"`{text}`" if (text := _default_text(flag)) else ""
+
+
+def _meaning(flag: Declaration) -> str:
+    variable = flag.flag.environment
+    return flag.flag.help + (f"; environment variable `{variable}`" if variable else "")
 
 
 def _row(*cells: str) -> str:

@@ -7,9 +7,10 @@ takes no separate value, long flags have two dashes, nothing may be abbreviated.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from epp.app.flags import Declaration
@@ -31,6 +32,8 @@ class CommandLine:
     """What a command line says: values of the options given, and what is wrong with it."""
 
     values: dict[str, Any] = field(default_factory=dict)
+    defaults: dict[str, Any] = field(default_factory=dict)
+    """What variables of the environment say, for options that aren't given or are given empty."""
     problems: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     """Flags given with a value that can't be read."""
@@ -48,7 +51,11 @@ def spellings(declaration: Declaration) -> tuple[str, ...]:
     return (f"-{name}", f"--{name}") if len(name) == 1 else (f"--{name}",)
 
 
-def read_command_line(arguments: Sequence[str], declarations: Sequence[Declaration]) -> CommandLine:
+def read_command_line(
+    arguments: Sequence[str],
+    declarations: Sequence[Declaration],
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> CommandLine:
     """Read every flag there is to read; problems are collected, not raised."""
     switches = {name for flag in declarations if flag.is_switch for name in spellings(flag)}
     tokenizer = _tokenizer(declarations)
@@ -65,6 +72,8 @@ def read_command_line(arguments: Sequence[str], declarations: Sequence[Declarati
         given = getattr(texts, declaration.option)
         if given is not None:
             _read(declaration, given, line)
+        if not any(given or ()):
+            _read_environment(declaration, environment, line)
     return line
 
 
@@ -90,6 +99,19 @@ def _read(declaration: Declaration, given: list[str], line: CommandLine) -> None
         line.values[declaration.option] = kind.read(",".join(given) if kind.is_list else given[-1])
     except ValueError as error:
         line.problems.append(f"{declaration.spelling}: {error}")
+        line.unreadable.append(declaration.spelling)
+
+
+def _read_environment(
+    declaration: Declaration, environment: Mapping[str, str], line: CommandLine
+) -> None:
+    variable = declaration.flag.environment
+    if not environment.get(variable):
+        return
+    try:
+        line.defaults[declaration.option] = declaration.kind.read(environment[variable])
+    except ValueError as error:
+        line.problems.append(f"environment variable {variable}: {error}")
         line.unreadable.append(declaration.spelling)
 
 

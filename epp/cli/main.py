@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -55,7 +56,7 @@ def _run(name: str, arguments: Sequence[str]) -> int:
 def _serve(arguments: Sequence[str]) -> int:
     from epp.cli.options import parse_serve, serve_flags
 
-    command = parse_serve(arguments)
+    command = parse_serve(arguments, os.environ)
     if command.wants_help:
         from epp.cli.flag_pages import help_text
 

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from epp.app.flags import Declaration, Standing, declarations_of
 from epp.app.options import ServeOptions
 from epp.cli.flags import UsageError, read_command_line
 from epp.cli.reference_flags import ReferenceFlags
+
+_IN_CLUSTER = (
+    "pool_namespace",
+    "pod_name",
+    "kubeconfig",
+    "kube_context",
+    "ha_enable_leader_election",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +35,17 @@ def serve_flags() -> tuple[Declaration, ...]:
     return declarations_of(ServeOptions) + declarations_of(ReferenceFlags)
 
 
-def parse_serve(arguments: Sequence[str]) -> ServeCommand:
+def parse_serve(
+    arguments: Sequence[str], environment: Mapping[str, str] = MappingProxyType({})
+) -> ServeCommand:
     """Return the options; UsageError has everything that is wrong with the command line."""
     flags = serve_flags()
-    line = read_command_line(arguments, flags)
+    line = read_command_line(arguments, flags, environment)
     if line.wants_help:
         return ServeCommand(ServeOptions(), (), wants_help=True)
-    options = ServeOptions(**_values_for(ServeOptions, line.values))
+    options = ServeOptions(**_values_for(ServeOptions, {**line.values, **line.defaults}))
     reference = ReferenceFlags(**_values_for(ReferenceFlags, line.values))
-    contradictions = [
-        *reference.contradictions(pool_file_given=options.pool_file is not None),
-        *options.contradictions(),
-    ]
+    contradictions = [*options.contradictions(), *reference.contradictions()]
     problems = [
         *line.problems,
         *_refused(flags, line.values),
@@ -80,6 +88,10 @@ def _warnings(
             and _asks_for_something(declaration, values)
         ):
             yield f"{declaration.spelling} has no effect: {declaration.flag.reason}"
+    if options.pool_file is not None:
+        for declaration in flags:
+            if declaration.option in _IN_CLUSTER and values.get(declaration.option):
+                yield f"{declaration.spelling} has no effect with --pool-file"
     if options.enable_cert_reload and options.cert_path is None:
         yield "--enable-cert-reload has no effect without --cert-path"
     if options.cert_path is not None and not options.secure_serving:

@@ -11,12 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
-from epp.app.flag_kinds import Kind, Seconds, choice, whole_number
+from epp.app.flag_kinds import Seconds, Words, choice
 from epp.app.flags import Flag, Section, Standing
 
-MAX_TARGET_PORTS = 8
-
-_POOL_FILE = "use --pool-file"
 _BUILT_IN = "this version has built-in plugins and profiles only"
 _GO_LOGGER = "log lines are shaped by --log-format, -v and --zap-log-level"
 _NO_SCRAPING = "this version does not scrape model servers"
@@ -28,21 +25,6 @@ not_available = partial(Flag, Section.ELSEWHERE, standing=Standing.NOT_AVAILABLE
 removed = partial(Flag, Section.ELSEWHERE, standing=Standing.REMOVED, reason=_ENGINE_CONFIGS)
 
 
-def _read_ports(text: str) -> tuple[int, ...]:
-    port = whole_number("PORT", 1, 65535)
-    return tuple(dict.fromkeys(port.read(part) for part in text.split(",") if text))
-
-
-def _read_words(text: str) -> tuple[str, ...]:
-    return tuple(text.split(",")) if text else ()
-
-
-def _write_list(values: tuple[object, ...]) -> str:
-    return ",".join(map(str, values))
-
-
-Ports = Annotated[tuple[int, ...], Kind("PORT,...", _read_ports, _write_list, is_list=True)]
-Words = Annotated[tuple[str, ...], Kind("NAME,...", _read_words, _write_list, is_list=True)]
 TlsVersion = Annotated[
     str, choice("", "VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")
 ]
@@ -51,31 +33,6 @@ TlsVersion = Annotated[
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceFlags:
     """What the reference's flags without a counterpart in `ServeOptions` were set to."""
-
-    pool_name: Annotated[
-        str,
-        not_available("InferencePool in the cluster", reason=_POOL_FILE),
-    ] = ""
-    pool_namespace: Annotated[
-        str,
-        no_effect("namespace of --pool-name", reason="it belongs to --pool-name"),
-    ] = ""
-    pool_group: Annotated[
-        str,
-        not_available(
-            "API group of --pool-name",
-            reason="the only group is inference.networking.k8s.io",
-            harmless=("inference.networking.k8s.io",),
-        ),
-    ] = "inference.networking.k8s.io"
-    endpoint_selector: Annotated[
-        str,
-        not_available("label selector of pods", reason=_POOL_FILE),
-    ] = ""
-    endpoint_target_ports: Annotated[
-        Ports,
-        not_available("ports of --endpoint-selector", reason=_POOL_FILE),
-    ] = ()
 
     config_file: Annotated[
         str,
@@ -95,14 +52,6 @@ class ReferenceFlags:
         no_effect(
             "scores in the metadata x-gateway-destination-endpoint-scores",
             reason="the built-in pick gives no scores",
-        ),
-    ] = False
-
-    ha_enable_leader_election: Annotated[
-        bool,
-        no_effect(
-            "one active replica",
-            reason="this version elects no leader, every replica is active",
         ),
     ] = False
 
@@ -192,29 +141,7 @@ class ReferenceFlags:
     lora_info_metric: Annotated[str, removed("LoRA adapters")] = "vllm:lora_requests_info"
     cache_info_metric: Annotated[str, removed("size of the KV cache")] = "vllm:cache_config_info"
 
-    def contradictions(self, *, pool_file_given: bool) -> Iterator[str]:
+    def contradictions(self) -> Iterator[str]:
         """Yield what can't hold together, naming both flags."""
-        sources = {
-            "--pool-name": bool(self.pool_name),
-            "--endpoint-selector": bool(self.endpoint_selector),
-            "--pool-file": pool_file_given,
-        }
-        given = [name for name, is_given in sources.items() if is_given]
-        if not given:
-            yield "no pool is given; use --pool-file"
-        if len(given) > 1:
-            yield f"{' and '.join(given)} exclude each other; give one of them"
-        yield from self._port_contradictions()
         if self.config_file and self.config_text:
             yield "--config-file and --config-text exclude each other; give one of them"
-
-    def _port_contradictions(self) -> Iterator[str]:
-        if self.endpoint_target_ports and not self.endpoint_selector:
-            yield "--endpoint-target-ports needs --endpoint-selector"
-        if self.endpoint_selector and not self.endpoint_target_ports:
-            yield f"--endpoint-selector needs --endpoint-target-ports, 1 to {MAX_TARGET_PORTS}"
-        if len(self.endpoint_target_ports) > MAX_TARGET_PORTS:
-            yield (
-                f"--endpoint-target-ports has {len(self.endpoint_target_ports)} ports;"
-                f" allowed: 1 to {MAX_TARGET_PORTS}"
-            )

@@ -23,6 +23,7 @@ from epp.framework.errors import ConfigError
 from epp.support.nearest import did_you_mean
 
 GROUP = "inference.networking.k8s.io"
+OLD_GROUP = old_inference_pool.GROUP
 API_VERSION = f"{GROUP}/v1"
 KIND = "InferencePool"
 

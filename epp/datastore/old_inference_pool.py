@@ -9,7 +9,7 @@ import yaml
 
 from epp.framework.errors import ConfigError
 
-_OLD_GROUP = "inference.networking.x-k8s.io"
+GROUP = "inference.networking.x-k8s.io"
 _DEFAULT_PICKER_PORT = 9002
 
 
@@ -51,7 +51,7 @@ def _old_signs(document: Mapping[Any, Any]) -> list[str]:
     spec = _mapping(document.get("spec"))
     api_version = document.get("apiVersion")
     signs = []
-    if isinstance(api_version, str) and api_version.partition("/")[0] == _OLD_GROUP:
+    if isinstance(api_version, str) and api_version.partition("/")[0] == GROUP:
         signs.append(f"apiVersion {api_version}")
     selector = _mapping(spec.get("selector"))
     if selector and all(isinstance(value, str) for value in selector.values()):

@@ -50,7 +50,8 @@ class PoolFileSource:
         self._default_namespace = default_namespace
         self._watch = watch
         self._content: bytes | None = None
-        self._problem: str | None = None
+        self.problem: str | None = None
+        """Why the file as it is now is not in force."""
         self._reported: tuple[str, ...] = ()
 
     def load(self) -> None:
@@ -67,7 +68,7 @@ class PoolFileSource:
     async def _reload(self) -> None:
         try:
             content = await asyncio.to_thread(read_content, self._path)
-            if content == self._content and self._problem is None:
+            if content == self._content and self.problem is None:
                 return
             pool_file = await asyncio.to_thread(self._parse, content)
         except ConfigError as error:
@@ -75,9 +76,9 @@ class PoolFileSource:
             return
         self._content = content
         self._apply(pool_file)
-        if self._problem is not None:
+        if self.problem is not None:
             log.info("pool file is usable again", file=str(self._path))
-        self._problem = None
+        self.problem = None
 
     def _parse(self, content: bytes) -> PoolFile:
         try:
@@ -87,9 +88,9 @@ class PoolFileSource:
 
     def _keep_last(self, problem: str) -> None:
         self._observer.pool_file_failed()
-        if problem != self._problem:
+        if problem != self.problem:
             log.error("pool file is broken, the last good one stays", problem=problem)
-        self._problem = problem
+        self.problem = problem
 
     def _apply(self, pool_file: PoolFile) -> None:
         with self._datastore.batch():

@@ -28,6 +28,7 @@ class HealthConditions:
 
     has_election: bool = False
     is_synced: bool = False
+    is_pool_gone: bool = False
     is_protocol_supported: bool = True
     are_plugins_ready: bool = True
     is_leader: bool = False
@@ -51,7 +52,8 @@ class HealthConditions:
     def not_ready_reasons(self) -> list[str]:
         """Why this replica should get no traffic; empty when it is ready."""
         reasons = {
-            "the pool has not been read yet": not self.is_synced,
+            "the pool has not been read yet": not self.is_synced and not self.is_pool_gone,
+            "the pool is gone": self.is_pool_gone,
             "no parser speaks the pool's appProtocol": not self.is_protocol_supported,
             "a plugin is not ready yet": not self.are_plugins_ready,
             "another replica is the leader": self.has_election and not self.is_leader,
@@ -78,9 +80,9 @@ class HealthState:
         """Whether `close` was called."""
         return self._is_closed
 
-    def set_synced(self, is_synced: bool) -> None:
-        """The pool has been read, at least once."""
-        self._become(replace(self._conditions, is_synced=is_synced))
+    def set_synced(self, is_synced: bool, *, is_pool_gone: bool = False) -> None:
+        """Pool and pods have been read, or the pool there was is gone."""
+        self._become(replace(self._conditions, is_synced=is_synced, is_pool_gone=is_pool_gone))
 
     def set_protocol_supported(self, is_supported: bool) -> None:
         """The parsers understand the pool's appProtocol, or neither asks for one."""

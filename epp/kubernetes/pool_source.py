@@ -61,6 +61,13 @@ class KubernetesPoolSource:
         self._document: PoolDocument | None = None
         self._problem: str | None = None
 
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the pool: why it is not valid, or that it does not exist."""
+        if self._problem is None and self._pools.synced and self._document is None:
+            return f"InferencePool {self._name} does not exist"
+        return self._problem
+
     async def run(self) -> None:
         """Follow the cluster for ever."""
         try:
@@ -112,6 +119,9 @@ class KubernetesPoolSource:
 
 class SelectorSource:
     """Follows the pods of a selector, without an InferencePool."""
+
+    problem: None = None
+    """A selector can't be wrong by itself."""
 
     def __init__(
         self,

@@ -13,7 +13,8 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2
 
-from epp.app.application import Application, BoundPorts
+from epp.app.application import Application
+from epp.app.listeners import BoundPorts
 from epp.app.options import ServeOptions
 from epp.framework.errors import ConfigError
 from epp.gateway.service import SERVICE_NAME
@@ -119,6 +120,8 @@ async def test_the_admin_port_shows_the_pool(pool_file: Path) -> None:
         document = await (await get(ports.admin, "/pool")).json()
         assert document["pool"]["name"] == "my-pool"
         assert document["pool"]["failure_mode"] == "FailOpen"
+        assert document["problems"] == []
+        assert document["podsWithoutEndpoint"] == []
         assert document["failureModeInForce"] == "FailClose"
         assert document["ready"] is True
         assert [endpoint["address"] for endpoint in document["endpoints"]] == [

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from epp.app.flags import declarations_of
 from epp.app.options import LogLevel, ServeOptions
+
+POOL_FILE = Path("pool.yaml")
 
 
 @pytest.mark.parametrize(
@@ -30,11 +34,11 @@ def test_the_zap_level_wins_over_the_verbosity(
 
 
 def test_the_defaults_do_not_contradict_each_other() -> None:
-    assert list(ServeOptions().contradictions()) == []
+    assert list(ServeOptions(pool_file=POOL_FILE).contradictions()) == []
 
 
 def test_two_servers_on_one_port_are_a_contradiction_naming_both() -> None:
-    options = ServeOptions(grpc_port=9090)
+    options = ServeOptions(pool_file=POOL_FILE, grpc_port=9090)
 
     assert list(options.contradictions()) == [
         "--grpc-port and --metrics-port are both 9090; each needs a port of its own"
@@ -42,13 +46,17 @@ def test_two_servers_on_one_port_are_a_contradiction_naming_both() -> None:
 
 
 def test_any_number_of_servers_may_ask_for_any_free_port() -> None:
-    options = ServeOptions(grpc_port=0, grpc_health_port=0, metrics_port=0, admin_port=0)
+    options = ServeOptions(
+        pool_file=POOL_FILE, grpc_port=0, grpc_health_port=0, metrics_port=0, admin_port=0
+    )
 
     assert list(options.contradictions()) == []
 
 
 def test_a_body_larger_than_all_buffers_is_a_contradiction_naming_both() -> None:
-    options = ServeOptions(max_request_body_bytes=2**20, max_buffered_bytes=2**10)
+    options = ServeOptions(
+        pool_file=POOL_FILE, max_request_body_bytes=2**20, max_buffered_bytes=2**10
+    )
 
     (contradiction,) = options.contradictions()
 

@@ -52,7 +52,7 @@ def test_every_mistake_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str])
         "epp serve: unknown flag --grcp-port; the nearest is --grpc-port",
         "epp serve: --drain-timeout: '5' is not a duration; allowed: numbers with units such as"
         " 250ms, 30s, 1m30s or 1h, or a plain 0",
-        "epp serve: no pool is given; use --pool-file",
+        "epp serve: no pool is given; use one of --pool-name, --endpoint-selector, --pool-file",
         "epp serve --help explains the flags",
     ]
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from epp.app.options import ServeOptions
+from epp.app.pool_choice import PoolChoice
 from epp.cli.flags import UsageError
 from epp.cli.options import parse_serve, serve_flags
 
@@ -54,6 +55,9 @@ REFERENCE_DEFAULTS = {
     "--cache-info-metric": "vllm:cache_config_info",
 }
 OWN_DEFAULTS = {
+    "--pod-name": "",
+    "--kubeconfig": "",
+    "--kube-context": "",
     "--bind-address": "",
     "--admin-port": "9091",
     "--admin-address": "127.0.0.1",
@@ -155,6 +159,7 @@ def test_options_arrive_with_their_values() -> None:
 
 CHART_ARGUMENTS = [
     *("--pool-name", "qwen", "--pool-namespace", "llm", "--zap-encoder", "json"),
+    "--ha-enable-leader-election",
     *("--config-file", "/config/default-plugins.yaml", "--grpc-health-port", "9003"),
     *("--tracing=false", "--metrics-endpoint-auth=false"),
 ]
@@ -164,36 +169,115 @@ def test_of_a_charts_arguments_only_the_ones_not_available_are_refused_by_name()
     problems = problems_of(*CHART_ARGUMENTS)
 
     assert [problem.partition(":")[0] for problem in problems] == [
-        "--pool-name=qwen is not available in this version",
         "--config-file=/config/default-plugins.yaml is not available in this version",
     ]
 
 
 def test_a_charts_other_arguments_start_without_a_word() -> None:
-    rest = [*CHART_ARGUMENTS[4:6], *CHART_ARGUMENTS[8:]]
+    rest = [word for word in CHART_ARGUMENTS if "config" not in word]
 
-    command = parse_serve([*POOL, *rest])
+    command = parse_serve(rest)
 
-    assert rest[0] == "--zap-encoder"
+    assert command.warnings == ()
+    assert command.options == ServeOptions(
+        pool_name="qwen", pool_namespace="llm", ha_enable_leader_election=True
+    )
+
+
+SELECTOR_ARGUMENTS = [
+    *("--endpoint-selector", "app=vllm,env in (prod)"),
+    *("--endpoint-target-ports", "8000,8001"),
+]
+
+
+def test_a_selector_stands_for_a_pool_named_after_the_pods_deployment() -> None:
+    environment = {"POD_NAME": "my-epp-7c9d8f6b5d-x2x4z", "NAMESPACE": "llm"}
+
+    command = parse_serve(SELECTOR_ARGUMENTS, environment)
+
+    assert command.options.pool == PoolChoice(
+        namespace="llm",
+        selector="app=vllm,env in (prod)",
+        target_ports=(8000, 8001),
+        pod_name="my-epp-7c9d8f6b5d-x2x4z",
+    )
+    assert command.options.pool.name_in_cluster == "my-epp"
     assert command.warnings == ()
 
 
-def test_a_charts_selector_arguments_are_refused_by_name_only() -> None:
-    problems = problems_of(
-        "--endpoint-selector", "app=vllm,env in (prod)", "--endpoint-target-ports", "8000,8001"
-    )
+@pytest.mark.parametrize(
+    ("pod_name", "problem"),
+    [
+        ("", "--endpoint-selector needs the name of this pod"),
+        ("epp-0", "--pod-name 'epp-0' (or POD_NAME) is not the name of a Deployment's pod"),
+    ],
+    ids=["missing", "of a StatefulSet"],
+)
+def test_a_selector_without_a_deployments_pod_name_is_an_error(pod_name: str, problem: str) -> None:
+    (found,) = problems_of(*SELECTOR_ARGUMENTS, "--pod-name", pod_name)
 
-    assert problems == [
-        "--endpoint-selector=app=vllm,env in (prod) is not available in this version:"
-        " use --pool-file",
-        "--endpoint-target-ports=8000,8001 is not available in this version: use --pool-file",
-    ]
+    assert found.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "namespace"),
+    [
+        ([], {}, "default"),
+        ([], {"NAMESPACE": "env"}, "env"),
+        (["--pool-namespace="], {"NAMESPACE": "env"}, "env"),
+        (["--pool-namespace=flag"], {"NAMESPACE": "env"}, "flag"),
+        ([], {"NAMESPACE": ""}, "default"),
+    ],
+)
+def test_the_namespace_comes_from_flag_then_environment_then_default(
+    arguments: list[str], environment: dict[str, str], namespace: str
+) -> None:
+    command = parse_serve(["--pool-name=a", *arguments], environment)
+
+    assert command.options.pool.namespace == namespace
+
+
+def test_variables_of_a_pod_are_no_reason_to_warn_with_a_pool_file() -> None:
+    command = parse_serve(POOL, {"NAMESPACE": "llm", "POD_NAME": "epp-0"})
+
+    assert command.warnings == ()
 
 
 @pytest.mark.parametrize(
     "argument",
     [
+        "--pool-namespace=llm",
+        "--pod-name=epp-0",
+        "--kubeconfig=/config",
+        "--kube-context=lab",
         "--ha-enable-leader-election",
+    ],
+)
+def test_a_flag_for_the_cluster_is_warned_about_with_a_pool_file(argument: str) -> None:
+    command = parse_serve([*POOL, argument])
+
+    assert command.warnings == (f"{argument.partition('=')[0]} has no effect with --pool-file",)
+
+
+def test_the_old_group_of_pools_is_refused_with_the_way_out() -> None:
+    (problem,) = problems_of("--pool-name=a", "--pool-group=inference.networking.x-k8s.io")
+
+    assert problem.startswith("--pool-group: 'inference.networking.x-k8s.io' is the group from")
+    assert "apply the pool anew as apiVersion inference.networking.k8s.io/v1" in problem
+
+
+def test_a_strange_group_of_pools_is_refused_with_what_is_allowed() -> None:
+    (problem,) = problems_of("--pool-name=a", "--pool-group=example.com")
+
+    assert problem == (
+        "--pool-group: 'example.com' is not a group of InferencePools;"
+        " allowed: inference.networking.k8s.io"
+    )
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
         "--tracing",
         "--enable-pprof=true",
         "--refresh-metrics-interval=1s",
@@ -204,7 +288,6 @@ def test_a_charts_selector_arguments_are_refused_by_name_only() -> None:
         "--zap-devel",
         "--zap-stacktrace-level=panic",
         "--zap-time-encoding=epoch",
-        "--pool-namespace=llm",
         "--enable-cert-reload",
     ],
 )
@@ -224,7 +307,6 @@ def test_a_certificate_nobody_uses_is_warned_about() -> None:
 @pytest.mark.parametrize(
     "argument",
     [
-        "--pool-group=inference.networking.x-k8s.io",
         "--config-text=plugins: []",
         "--metrics-endpoint-auth",
         "--metrics-client-ca-file=/ca.pem",
@@ -255,7 +337,7 @@ def test_deprecated_metric_flags_stop_the_start_and_name_engine_configs(flag: st
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ([], "no pool is given; use --pool-file"),
+        ([], "no pool is given; use one of --pool-name, --endpoint-selector, --pool-file"),
         (
             [*POOL, "--pool-name=a"],
             "--pool-name and --pool-file exclude each other; give one of them",

@@ -20,6 +20,7 @@ READY_LEADER = HealthConditions(is_synced=True, has_election=True, is_leader=Tru
 
 UNREADY = {
     "not synced": HealthConditions(),
+    "pool gone": HealthConditions(is_pool_gone=True),
     "protocol": HealthConditions(is_synced=True, is_protocol_supported=False),
     "plugins": HealthConditions(is_synced=True, are_plugins_ready=False),
     "draining": HealthConditions(is_synced=True, is_draining=True),
@@ -87,11 +88,17 @@ def test_each_reason_is_named() -> None:
     ]
 
 
+def test_a_pool_that_is_gone_is_told_from_one_that_was_never_read() -> None:
+    assert UNREADY["pool gone"].not_ready_reasons() == ["the pool is gone"]
+    assert UNREADY["not synced"].not_ready_reasons() == ["the pool has not been read yet"]
+
+
 async def test_each_setter_changes_its_condition_and_wakes_watchers() -> None:
     state = HealthState(has_election=True)
 
     changes: list[Callable[[], None]] = [
         partial(state.set_synced, True),
+        partial(state.set_synced, True, is_pool_gone=True),
         partial(state.set_leader, True),
         partial(state.set_protocol_supported, False),
         partial(state.set_plugins_ready, False),
@@ -106,6 +113,7 @@ async def test_each_setter_changes_its_condition_and_wakes_watchers() -> None:
     assert state.conditions == HealthConditions(
         has_election=True,
         is_synced=True,
+        is_pool_gone=True,
         is_leader=True,
         is_protocol_supported=False,
         are_plugins_ready=False,

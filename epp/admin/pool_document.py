@@ -1,0 +1,102 @@
+"""A pool as operators see it: on the admin port, and in `epp pool show`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from epp.datastore.datastore import Snapshot
+    from epp.datastore.inference_pool import FailureMode, InferencePool
+    from epp.datastore.pods import Pod
+    from epp.framework.endpoint import Endpoint
+
+
+class PoolPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The InferencePool itself."""
+
+    name: str
+    namespace: str
+    match_labels: dict[str, str]
+    target_ports: list[int]
+    app_protocol: str
+    failure_mode: str | None
+
+
+class EndpointPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An endpoint that can be picked."""
+
+    address: str
+    name: str
+    namespace: str
+    labels: dict[str, str]
+    in_flight: int
+    recent_picks: float
+
+
+class PodPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod of the pool that has no endpoint."""
+
+    name: str
+    namespace: str
+    reason: str
+
+
+class PoolDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """All of it."""
+
+    pool: PoolPart | None
+    failure_mode_in_force: str
+    ready: bool
+    not_ready_reasons: list[str]
+    problems: list[str] = []
+    """What is wrong with the pool, in whole sentences."""
+    endpoints: list[EndpointPart]
+    pods_without_endpoint: list[PodPart] = []
+
+
+def pool_document(
+    snapshot: Snapshot,
+    *,
+    failure_mode: FailureMode,
+    not_ready_reasons: Sequence[str],
+    problems: Sequence[str],
+    unmatched: Iterable[tuple[Pod, str]],
+) -> PoolDocument:
+    """The pool at one moment."""
+    return PoolDocument(
+        pool=None if snapshot.pool is None else _pool(snapshot.pool),
+        failure_mode_in_force=failure_mode,
+        ready=not not_ready_reasons,
+        not_ready_reasons=list(not_ready_reasons),
+        problems=list(problems),
+        endpoints=[_endpoint(endpoint) for endpoint in snapshot.endpoints],
+        pods_without_endpoint=[
+            PodPart(name=pod.name, namespace=pod.namespace, reason=reason)
+            for pod, reason in unmatched
+        ],
+    )
+
+
+def _pool(pool: InferencePool) -> PoolPart:
+    return PoolPart(
+        name=pool.name,
+        namespace=pool.namespace,
+        match_labels=dict(pool.match_labels),
+        target_ports=list(pool.target_ports),
+        app_protocol=pool.app_protocol,
+        failure_mode=pool.failure_mode,
+    )
+
+
+def _endpoint(endpoint: Endpoint) -> EndpointPart:
+    return EndpointPart(
+        address=endpoint.address,
+        name=endpoint.name,
+        namespace=endpoint.namespace,
+        labels=dict(endpoint.labels),
+        in_flight=endpoint.load.in_flight,
+        recent_picks=endpoint.load.recent_picks,
+    )

@@ -1,0 +1,69 @@
+"""What the process wants of a Kubernetes API server: the pool, and a leader among replicas."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Self
+
+from epp.app.options import ServeOptions
+from epp.app.source import Source
+from epp.datastore.datastore import Datastore
+from epp.kubernetes.client import KubeClient
+from epp.kubernetes.leader_election import LeaderElector, lease_name
+from epp.kubernetes.lease_client import KubeLease
+from epp.kubernetes.observer import KubernetesObserver
+from epp.kubernetes.pool_source import KubernetesPoolSource, SelectorSource
+from epp.kubernetes.reflector_settings import ReflectorSettings
+
+
+class Cluster:
+    """One API server, and what the options say of it."""
+
+    def __init__(self, client: KubeClient, options: ServeOptions) -> None:
+        self._client = client
+        self._options = options
+        self._pool = options.pool
+        self._rng = random.Random(options.seed)
+
+    @classmethod
+    async def connect(cls, options: ServeOptions) -> Self:
+        """Find the API server, which need not answer yet; raises `ConfigError` if none is known."""
+        client = await KubeClient.connect(options.kubeconfig, options.kube_context or None)
+        return cls(client, options)
+
+    def source(self, datastore: Datastore, observer: KubernetesObserver) -> Source:
+        """What keeps the datastore in step with the pool, or with the selected pods."""
+        pool = self._pool
+        if pool.name:
+            return KubernetesPoolSource(
+                self._client,
+                pool_name=pool.name,
+                namespace=pool.namespace,
+                datastore=datastore,
+                observer=observer,
+                settings=ReflectorSettings(),
+                rng=self._rng,
+            )
+        return SelectorSource(
+            self._client,
+            pool_name=pool.name_in_cluster,
+            selector=pool.selector,
+            target_ports=pool.target_ports,
+            namespace=pool.namespace,
+            datastore=datastore,
+            observer=observer,
+            settings=ReflectorSettings(),
+            rng=self._rng,
+        )
+
+    def elector(self, on_change: Callable[[bool], None]) -> LeaderElector:
+        """A candidate for the lease of this pool's pickers."""
+        pool = self._pool
+        name = lease_name(pool.namespace, pool.name_in_cluster)
+        lease = KubeLease(self._client, namespace=pool.namespace, name=name)
+        return LeaderElector(lease, on_change=on_change, rng=self._rng)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.close()

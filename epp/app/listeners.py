@@ -1,0 +1,143 @@
+"""Every port of the process: ext_proc, health, metrics and admin."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from epp.admin.admin_pages import admin_pages
+from epp.admin.http_port import HttpPort
+from epp.admin.metrics_pages import metrics_pages
+from epp.admin.pool_document import PoolDocument
+from epp.app.options import ServeOptions
+from epp.gateway.health import HealthState
+from epp.gateway.health_service import health_handler, health_server
+from epp.gateway.service import METHOD_NAME, SERVICE_NAME, ExternalProcessor
+from epp.observability.metrics import Metrics
+from epp.support.tasks import TaskOwner, keep_running
+from epp.transport.certificates import Certificates, load_pair, self_signed_pair
+from epp.transport.grpc_aio import GrpcServer, MessageLimits, StreamService
+
+ALL_INTERFACES = "[::]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundPorts:
+    """The ports that were bound."""
+
+    grpc: int
+    health: int
+    metrics: int
+    admin: int
+
+
+class Listeners:
+    """Servers of one process, started together."""
+
+    def __init__(
+        self,
+        options: ServeOptions,
+        *,
+        health: HealthState,
+        metrics: Metrics,
+        processor: ExternalProcessor,
+        read_pool: Callable[[], PoolDocument],
+        tasks: TaskOwner,
+    ) -> None:
+        self._options = options
+        self._health = health
+        self._metrics = metrics
+        self._processor = processor
+        self._read_pool = read_pool
+        self._tasks = tasks
+        self._servers: list[GrpcServer] = []
+        self._http: list[HttpPort] = []
+
+    async def start(self) -> BoundPorts:
+        """Listen everywhere; raises `ConfigError` for a port that can't be had."""
+        options = self._options
+        metrics_port, admin_port = [await self._serve_http(port) for port in self._http_ports()]
+        address = _grpc_address(options.bind_address)
+        health = health_server(self._health, address=address, port=options.grpc_health_port)
+        health_port = await health.start()
+        self._servers.append(health)
+        server = self._ext_proc_server(address)
+        grpc_port = await server.start()
+        self._servers.append(server)
+        return BoundPorts(
+            grpc=grpc_port, health=health_port, metrics=metrics_port, admin=admin_port
+        )
+
+    def _http_ports(self) -> tuple[HttpPort, HttpPort]:
+        options = self._options
+        metrics = HttpPort(
+            metrics_pages(self._metrics, dict),
+            options.bind_address,
+            options.metrics_port,
+            port_flag="--metrics-port",
+            cert_dir=options.metrics_cert_dir,
+        )
+        admin = HttpPort(
+            admin_pages(self._read_pool),
+            options.admin_address,
+            options.admin_port,
+            port_flag="--admin-port",
+        )
+        return metrics, admin
+
+    async def _serve_http(self, port: HttpPort) -> int:
+        number = await port.start()
+        self._http.append(port)
+        return number
+
+    def _ext_proc_server(self, address: str) -> GrpcServer:
+        options = self._options
+        credentials = None
+        if options.secure_serving:
+            credentials = self._certificates().server_credentials()
+        limits = MessageLimits(
+            max_receive_bytes=options.grpc_max_recv_msg_size,
+            max_send_bytes=options.grpc_max_send_msg_size,
+        )
+        return GrpcServer(
+            address=address,
+            port=options.grpc_port,
+            port_flag="--grpc-port",
+            handlers=[health_handler(self._health)] if options.health_checking else [],
+            stream_service=StreamService(
+                service=SERVICE_NAME,
+                method=METHOD_NAME,
+                handler_factory=self._processor,
+                limits=limits,
+                observer=self._metrics.streams,
+            ),
+            credentials=credentials,
+        )
+
+    def _certificates(self) -> Certificates:
+        directory = self._options.cert_path
+        if directory is None:
+            return Certificates(self_signed_pair(datetime.now(UTC)))
+        certificates = Certificates(load_pair(directory))
+        if self._options.enable_cert_reload:
+            self._tasks.spawn(
+                keep_running("certificate", lambda: certificates.follow(directory)), "certificate"
+            )
+        return certificates
+
+    async def stop_streams(self, grace: float) -> None:
+        """Take no new streams, and end the open ones after `grace` seconds."""
+        await asyncio.gather(*(server.stop(grace) for server in self._servers))
+
+    async def stop_pages(self) -> None:
+        """End the metrics port and the admin port."""
+        for port in self._http:
+            await port.stop()
+
+
+def _grpc_address(bind_address: str) -> str:
+    if not bind_address:
+        return ALL_INTERFACES
+    return f"[{bind_address}]" if ":" in bind_address else bind_address
