@@ -33,10 +33,10 @@ class Load:
 
     def wait_for_more(self, outcome: str, number: int = 20) -> None:
         """Wait for this many more answers of a kind."""
-        enough = self.outcomes[outcome] + number
+        before = self.outcomes
         wait_until(
-            lambda: self.outcomes[outcome] >= enough,
-            f"{number} more answers with {outcome}",
+            lambda: self.outcomes[outcome] >= before[outcome] + number,
+            f"{number} more answers with {outcome} after {before}",
         )
 
     def __enter__(self) -> Self:
