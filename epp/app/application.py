@@ -24,7 +24,7 @@ from epp.datastore.datastore import Datastore, Snapshot
 from epp.datastore.inference_pool import failure_mode_in_force
 from epp.discovery.pool_file_source import PoolFileSource
 from epp.gateway.health import HealthState
-from epp.kubernetes.leader_election import LeaderElector
+from epp.kubernetes.leader_election import ElectionTiming, LeaderElector
 from epp.observability.background_stream import BackgroundStream
 from epp.observability.metrics import Metrics
 from epp.observability.request_log import RequestLog
@@ -43,8 +43,10 @@ class Application:
         *,
         request_log_stream: TextIO | None = None,
         on_lost_lease: Callable[[], None] = lambda: None,
+        election_timing: ElectionTiming | None = None,
     ) -> None:
         self._options = options
+        self._election_timing = election_timing or ElectionTiming()
         self._on_lost_lease = on_lost_lease
         self.has_lost_lease = False
         """Whether another replica leads, or may lead, in place of this one, which should end."""
@@ -138,7 +140,7 @@ class Application:
         self._follow(cluster.source(self._datastore, self._metrics.cluster), "pool in the cluster")
         if options.elects_leader:
             self._events.leadership_changed(False)
-            elector = cluster.elector(self._events.leadership_changed)
+            elector = cluster.elector(self._events.leadership_changed, self._election_timing)
             self._election = self._background.spawn(self._elect(elector), "leader election")
 
     def _follow(self, source: Source, name: str) -> None:

@@ -10,7 +10,7 @@ from epp.app.options import ServeOptions
 from epp.app.source import Source
 from epp.datastore.datastore import Datastore
 from epp.kubernetes.client import KubeClient
-from epp.kubernetes.leader_election import LeaderElector, lease_name
+from epp.kubernetes.leader_election import ElectionTiming, LeaderElector, lease_name
 from epp.kubernetes.lease_client import KubeLease
 from epp.kubernetes.observer import KubernetesObserver
 from epp.kubernetes.pool_source import KubernetesPoolSource, SelectorSource
@@ -57,12 +57,12 @@ class Cluster:
             rng=self._rng,
         )
 
-    def elector(self, on_change: Callable[[bool], None]) -> LeaderElector:
+    def elector(self, on_change: Callable[[bool], None], timing: ElectionTiming) -> LeaderElector:
         """A candidate for the lease of this pool's pickers."""
         pool = self._pool
         name = lease_name(pool.namespace, pool.name_in_cluster)
         lease = KubeLease(self._client, namespace=pool.namespace, name=name)
-        return LeaderElector(lease, on_change=on_change, rng=self._rng)
+        return LeaderElector(lease, on_change=on_change, timing=timing, rng=self._rng)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
-from collections.abc import AsyncIterator
 from pathlib import Path
 
-import aiohttp
-import grpc
 import pytest
-from grpc_health.v1 import health_pb2
 
 from epp.app.application import Application
-from epp.app.listeners import BoundPorts
 from epp.app.options import ServeOptions
 from epp.framework.errors import ConfigError
 from epp.gateway.service import SERVICE_NAME
+from tests.fakes.applications import BODY, get, health, options_for_tests, picks, running
 from tests.fakes.eventually import eventually
 from tests.fakes.gateway_client import gateway_client
 
@@ -33,7 +28,6 @@ spec:
 endpoints:
 - {name: gpu-a, namespace: lab, address: %s}
 """
-BODY = b'{"model":"m","prompt":"a"}'
 
 
 @pytest.fixture
@@ -48,57 +42,7 @@ def write_pool(path: Path, failure_mode: str, address: str) -> None:
 
 
 def options(pool_file: Path, **others: object) -> ServeOptions:
-    values: dict[str, object] = {
-        "bind_address": "127.0.0.1",
-        "secure_serving": False,
-        "drain_timeout": 0.0,
-        "shutdown_grace": 5.0,
-        **dict.fromkeys(("grpc_port", "grpc_health_port", "metrics_port", "admin_port"), 0),
-        **others,
-    }
-    return ServeOptions(pool_file=pool_file, **values)  # type: ignore[arg-type]  # by name
-
-
-@contextlib.asynccontextmanager
-async def running(settings: ServeOptions) -> AsyncIterator[tuple[Application, BoundPorts]]:
-    application = Application(settings)
-    ports = await application.start()
-    try:
-        yield application, ports
-    finally:
-        application.stop_at_once()
-        await application.stop()
-
-
-async def get(port: int, path: str) -> aiohttp.ClientResponse:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"http://127.0.0.1:{port}{path}") as response,
-    ):
-        await response.read()
-        return response
-
-
-async def health(port: int, service: str) -> str:
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        check = channel.unary_unary(
-            "/grpc.health.v1.Health/Check",
-            health_pb2.HealthCheckRequest.SerializeToString,
-            health_pb2.HealthCheckResponse.FromString,
-        )
-        answer = await check(health_pb2.HealthCheckRequest(service=service))
-        return str(health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status))
-
-
-async def picks(port: int, count: int = 8) -> set[str]:
-    async with gateway_client(port) as client:
-        addresses = set()
-        for _ in range(count):
-            exchange = client.exchange()
-            await exchange.post(BODY)
-            addresses.add(await exchange.picked())
-            exchange.cancel()
-        return addresses
+    return options_for_tests(pool_file=pool_file, **others)
 
 
 async def test_it_picks_among_every_target_port_of_the_pool_file(pool_file: Path) -> None:

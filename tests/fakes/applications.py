@@ -1,0 +1,93 @@
+"""An `Application` in the test's process, and what its ports say."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import grpc
+from grpc_health.v1 import health_pb2
+
+from epp.app.application import Application
+from epp.app.listeners import BoundPorts
+from epp.app.options import ServeOptions
+from tests.fakes.gateway_client import Answer, gateway_client
+
+BODY = b'{"model":"m","prompt":"a"}'
+
+
+def options_for_tests(**others: object) -> ServeOptions:
+    """Free ports on loopback, and no time lost at the end."""
+    values: dict[str, Any] = {
+        "bind_address": "127.0.0.1",
+        "secure_serving": False,
+        "drain_timeout": 0.0,
+        "shutdown_grace": 5.0,
+        **dict.fromkeys(("grpc_port", "grpc_health_port", "metrics_port", "admin_port"), 0),
+        **others,
+    }
+    return ServeOptions(**values)
+
+
+@contextlib.asynccontextmanager
+async def running(
+    settings: ServeOptions, **collaborators: Any
+) -> AsyncIterator[tuple[Application, BoundPorts]]:
+    """A process that serves until the block is left."""
+    application = Application(settings, **collaborators)
+    ports = await application.start()
+    try:
+        yield application, ports
+    finally:
+        application.stop_at_once()
+        await application.stop()
+
+
+async def get(port: int, path: str) -> aiohttp.ClientResponse:
+    """A page, read to its end."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}{path}") as response,
+    ):
+        await response.read()
+        return response
+
+
+async def health(port: int, service: str) -> str:
+    """What a health check is told."""
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        check = channel.unary_unary(
+            "/grpc.health.v1.Health/Check",
+            health_pb2.HealthCheckRequest.SerializeToString,
+            health_pb2.HealthCheckResponse.FromString,
+        )
+        answer = await check(health_pb2.HealthCheckRequest(service=service))
+        return str(health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status))
+
+
+async def pool_page(port: int) -> dict[str, Any]:
+    """The pool as the admin port shows it."""
+    document: dict[str, Any] = await (await get(port, "/pool")).json()
+    return document
+
+
+async def answer(port: int) -> Answer:
+    """The first answer to a request."""
+    async with gateway_client(port) as client:
+        exchange = client.exchange()
+        await exchange.post(BODY)
+        return await exchange.answer()
+
+
+async def picks(port: int, count: int = 8) -> set[str]:
+    """Where some requests are sent that never end."""
+    async with gateway_client(port) as client:
+        addresses = set()
+        for _ in range(count):
+            exchange = client.exchange()
+            await exchange.post(BODY)
+            addresses.add(await exchange.picked())
+            exchange.cancel()
+        return addresses
