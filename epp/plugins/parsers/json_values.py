@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from epp.support.json_members import STRING
 
-MAX_CONTAINERS = 500_000
+MAX_CONTAINERS = 100_000
 """Objects and arrays in one body; their number, not their length, is what reading costs."""
 
 ABSENT = Raw(b"")
