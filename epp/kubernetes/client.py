@@ -156,7 +156,7 @@ class KubeClient:
         try:
             yield KubeResponse(response)
         finally:
-            response.close()  # harmless when the body was read: the connection is back already
+            _hang_up(response)
 
     async def _authenticated(
         self, method: str, path: str, arguments: Mapping[str, Any], response_timeout: float
@@ -165,7 +165,7 @@ class KubeClient:
         response = await self._send(method, path, arguments, response_timeout)
         if response.status != _UNAUTHORIZED or not await self._renew(renewals):
             return response
-        response.close()
+        _hang_up(response)
         return await self._send(method, path, arguments, response_timeout)
 
     async def _send(
@@ -193,6 +193,15 @@ class KubeClient:
                 log.warning("credentials can't be renewed", problem=str(error))
                 return False
             return True
+
+
+def _hang_up(response: aiohttp.ClientResponse) -> None:
+    # Harmless when the body was read: the connection is back already. Otherwise there is no
+    # farewell of TLS, for which a frozen peer would keep the connection half a minute.
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    response.close()
 
 
 def _keep_alive(response: aiohttp.ClientResponse) -> None:

@@ -88,7 +88,7 @@ class KubernetesPoolSource:
             return
         try:
             pool = parse_inference_pool(self._document.document, default_namespace=self._namespace)
-            selector = _equality_selector(pool.match_labels)
+            selector = equality_selector(pool.match_labels)
         except ConfigError as error:
             self._keep_last(str(error))
             return
@@ -152,7 +152,7 @@ class SelectorSource:
             await self._pods.aclose()
 
 
-def _equality_selector(match_labels: Mapping[str, str]) -> str:
+def equality_selector(match_labels: Mapping[str, str]) -> str:
     """The labels as the API server takes them; raises `ConfigError` for a key that is none."""
     for key in match_labels:
         if not _LABEL_KEY.fullmatch(key):

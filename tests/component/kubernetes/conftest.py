@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from epp.kubernetes.client import KubeClient
+from tests.fakes.kube_api import FakeKubeApi
+
+
+@pytest.fixture
+async def kube() -> AsyncIterator[FakeKubeApi]:
+    """An API server without any objects."""
+    api = FakeKubeApi()
+    await api.start()
+    yield api
+    await api.kill()
+
+
+@pytest.fixture
+async def client(kube: FakeKubeApi) -> AsyncIterator[KubeClient]:
+    """A client of the API server."""
+    async with kube.client() as client:
+        yield client
