@@ -3,14 +3,14 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.kube.caller import Caller
 from tests.kube.harness import ControlPlane
+from tests.kube.installation import POOL_DEFINITION
+from tests.kube.objects import namespace_of
 
-_POOL_DEFINITION = Path(__file__).parents[1] / "config/crd/inferencepools.yaml"
 _numbers = itertools.count()
 
 
@@ -19,7 +19,7 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
     """One real API server that knows InferencePools, for tests that leave it as it was."""
     with ControlPlane(tmp_path_factory.mktemp("control-plane")) as running:
         with Caller(running) as admin:
-            admin.install_definition(_POOL_DEFINITION)
+            admin.install_definition(POOL_DEFINITION)
         yield running
 
 
@@ -34,5 +34,5 @@ def admin(control_plane: ControlPlane) -> Iterator[Caller]:
 def namespace(admin: Caller) -> str:
     """A namespace of the test's own."""
     name = f"test-{os.getpid()}-{next(_numbers)}"
-    admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    admin.create(namespace_of(name))
     return name

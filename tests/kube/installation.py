@@ -17,7 +17,7 @@ from tests.kube.caller import Caller
 from tests.kube.harness import BINARIES, ControlPlane
 
 CONFIG = Path(__file__).parents[2] / "config"
-POOL = "model-servers"
+POOL_DEFINITION = CONFIG / "crd/inferencepools.yaml"
 
 Manifests = list[dict[str, Any]]
 

@@ -3,9 +3,31 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+API = "/api/v1"
 CREATED = "2026-01-01T00:00:00Z"
+
+
+def namespace_of(name: str) -> dict[str, Any]:
+    """A namespace."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def pool(
+    namespace: str, ports: Sequence[int] = (), labels: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The pool that config/base picks for."""
+    return {
+        "apiVersion": "inference.networking.k8s.io/v1",
+        "kind": "InferencePool",
+        "metadata": {"name": "model-servers", "namespace": namespace},
+        "spec": {
+            "selector": {"matchLabels": dict(labels or {})},
+            "targetPorts": [{"number": port} for port in ports],
+        },
+    }
 
 
 def pod(name: str, namespace: str, **labels: str) -> dict[str, Any]:

@@ -1,12 +1,21 @@
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from epp.kubernetes.client import KubeClient
 from tests.kube.caller import Caller
+from tests.kube.following import Cluster
 from tests.kube.harness import ControlPlane
 from tests.kube.installation import ServiceAccount, install
+
+
+@pytest.fixture
+def cluster(admin: Caller, namespace: str) -> Cluster:
+    """A namespace and whoever works in it."""
+    return Cluster(admin, namespace)
 
 
 @pytest.fixture
@@ -15,3 +24,20 @@ def account(
 ) -> ServiceAccount:
     """The picker's service account, with the rights config/base gives it."""
     return install("base", admin, control_plane, namespace, tmp_path)
+
+
+@pytest.fixture
+async def client(account: ServiceAccount) -> AsyncIterator[KubeClient]:
+    """The picker's connection, as its pod would have it."""
+    connected = await account.connect()
+    yield connected
+    await connected.close()
+
+
+@pytest.fixture
+def own_control_plane(tmp_path: Path) -> Iterator[ControlPlane]:
+    """An API server of the test's own, which knows nothing of InferencePools."""
+    folder = tmp_path / "control-plane"
+    folder.mkdir()
+    with ControlPlane(folder) as running:
+        yield running
