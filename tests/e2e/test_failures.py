@@ -48,9 +48,6 @@ def wait_for_nothing_in_flight(stack: Stack) -> None:
     wait_until(lambda: stack.picker.value_of(IN_FLIGHT) == 0, "nothing in flight")
 
 
-# Pickers.
-
-
 @both_modes
 def test_a_picker_that_refuses_connections(make_stack: MakeStack, fail_open: bool) -> None:
     stack = make_stack(fail_open=fail_open)
@@ -136,9 +133,6 @@ def test_a_picker_that_is_killed_and_started_again_under_load(
     wait_for_nothing_in_flight(stack)
 
 
-# Model servers.
-
-
 @both_modes
 def test_a_picked_endpoint_that_refuses_connections(
     make_stack: MakeStack, ports: PortSource, fail_open: bool
@@ -201,9 +195,6 @@ def test_errors_of_model_servers_are_relayed(
     assert REASON not in answer.headers
     assert len(model_server.received) == 1
     wait_for_nothing_in_flight(scripted_stack)
-
-
-# The pool.
 
 
 @both_modes
