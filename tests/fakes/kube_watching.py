@@ -156,7 +156,7 @@ class FollowedPool:
     @property
     def addresses(self) -> list[str]:
         """Where requests are sent."""
-        return [endpoint.address for endpoint in self.datastore.snapshot().endpoints]
+        return sorted(endpoint.address for endpoint in self.datastore.snapshot().endpoints)
 
     @property
     def synced(self) -> bool:

@@ -264,4 +264,4 @@ async def test_a_cancelled_reflector_leaves_nothing_behind(kube: FakeKubeApi) ->
         await eventually(lambda: kube.watches("pods") == 0)
     await eventually(lambda: not kube.connections)
 
-    assert asyncio.all_tasks() == before
+    await eventually(lambda: asyncio.all_tasks() == before)
