@@ -9,10 +9,10 @@ import msgspec
 from aiohttp import web
 
 if TYPE_CHECKING:
-    from epp.admin.pool_document import PoolDocument
+    from epp.admin.pool_view import PoolView
 
 
-def admin_pages(read_pool: Callable[[], PoolDocument]) -> web.Application:
+def admin_pages(read_pool: Callable[[], PoolView]) -> web.Application:
     """Pages for the operator of one process."""
 
     async def pool(_request: web.Request) -> web.Response:

@@ -12,7 +12,7 @@ from typing import TextIO, cast
 import structlog
 
 from epp import __version__
-from epp.admin.pool_document import PoolDocument, pool_document
+from epp.admin.pool_view import PoolView, view_pool
 from epp.app.assembly import build_request_path
 from epp.app.cluster import Cluster
 from epp.app.listeners import BoundPorts, Listeners
@@ -83,7 +83,7 @@ class Application:
             health=self._health,
             metrics=self._metrics,
             processor=self._path.processor,
-            read_pool=self.pool_document,
+            read_pool=self.pool_view,
             tasks=self._background,
         )
         self._stop_at_once = asyncio.Event()
@@ -96,11 +96,11 @@ class Application:
         """The pool as requests see it."""
         return self._datastore.snapshot()
 
-    def pool_document(self) -> PoolDocument:
+    def pool_view(self) -> PoolView:
         """The pool as operators see it."""
         snapshot = self._datastore.snapshot()
         problem = None if self._source is None else self._source.problem
-        return pool_document(
+        return view_pool(
             snapshot,
             failure_mode=failure_mode_in_force(self._options.forced_failure_mode, snapshot.pool),
             not_ready_reasons=self._health.not_ready_reasons(),

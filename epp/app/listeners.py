@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from epp.admin.admin_pages import admin_pages
 from epp.admin.http_port import HttpPort
 from epp.admin.metrics_pages import metrics_pages
-from epp.admin.pool_document import PoolDocument
+from epp.admin.pool_view import PoolView
 from epp.app.options import ServeOptions
 from epp.gateway.health import HealthState
 from epp.gateway.health_service import health_handler, health_server
@@ -43,7 +43,7 @@ class Listeners:
         health: HealthState,
         metrics: Metrics,
         processor: ExternalProcessor,
-        read_pool: Callable[[], PoolDocument],
+        read_pool: Callable[[], PoolView],
         tasks: TaskOwner,
     ) -> None:
         self._options = options

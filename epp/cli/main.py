@@ -85,6 +85,16 @@ def _simulator(arguments: Sequence[str]) -> int:
     return run_command(parser.parse_args(arguments))
 
 
+def _pool(arguments: Sequence[str]) -> int:
+    from epp.cli.pool_show import add_arguments, run_command
+
+    parser = _parser("pool")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    show = commands.add_parser("show", help="its endpoints, and why pods have none")
+    add_arguments(show, os.environ)
+    return run_command(parser.parse_args(arguments))
+
+
 def _version(arguments: Sequence[str]) -> int:
     _parser("version").parse_args(arguments)
     print(f"epp {__version__}")
@@ -97,6 +107,7 @@ COMMANDS: Mapping[str, Command] = {
     "serve": Command("run the Endpoint Picker for a gateway", _serve),
     "standalone": Command("Envoy, Endpoint Picker and simulated model servers, here", _standalone),
     "simulator": Command("run a simulated model server", _simulator),
+    "pool": Command("show a pool: endpoints, and why pods have none", _pool),
     "version": Command("print versions", _version),
 }
 

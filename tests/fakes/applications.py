@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import grpc
+import yaml
 from grpc_health.v1 import health_pb2
 
 from epp.app.application import Application
@@ -29,6 +31,21 @@ def options_for_tests(**others: object) -> ServeOptions:
         **others,
     }
     return ServeOptions(**values)
+
+
+def kubeconfig_for(server: str, folder: Path) -> Path:
+    """A kubeconfig that leads to the API server at a URL."""
+    path = folder / "kubeconfig"
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "fake", "cluster": {"server": server}}],
+        "users": [{"name": "test", "user": {"token": "secret"}}],
+        "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "test"}}],
+        "current-context": "fake",
+    }
+    path.write_text(yaml.safe_dump(config))
+    return path
 
 
 @contextlib.asynccontextmanager

@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import structlog
 from structlog.typing import EventDict, WrappedLogger
+
+
+@contextmanager
+def logging_as_it_was() -> Iterator[None]:
+    """Undo at the end what the block does to the process's logging."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    names = ("aiohttp", "asyncio", "grpc", "watchfiles")
+    libraries = {name: logging.getLogger(name).level for name in names}
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        for name, library_level in libraries.items():
+            logging.getLogger(name).setLevel(library_level)
+        structlog.reset_defaults()
 
 
 @contextmanager

@@ -63,7 +63,7 @@ async def test_the_admin_port_shows_the_pool(pool_file: Path) -> None:
     async with running(options(pool_file, failure_mode="FailClose")) as (_, ports):
         document = await (await get(ports.admin, "/pool")).json()
         assert document["pool"]["name"] == "my-pool"
-        assert document["pool"]["failure_mode"] == "FailOpen"
+        assert document["pool"]["failureMode"] == "FailOpen"
         assert document["problems"] == []
         assert document["podsWithoutEndpoint"] == []
         assert document["failureModeInForce"] == "FailClose"

@@ -9,20 +9,13 @@ import pytest
 import structlog
 
 from epp.observability.logging import LogLevel, ProcessLogHandler, configure_logging
+from tests.fakes.logs import logging_as_it_was
 
 
 @pytest.fixture(autouse=True)
-def logging_as_it_was() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    names = ("aiohttp", "asyncio", "grpc", "watchfiles")
-    libraries = {name: logging.getLogger(name).level for name in names}
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    for name, library_level in libraries.items():
-        logging.getLogger(name).setLevel(library_level)
-    structlog.reset_defaults()
+def own_logging() -> Iterator[None]:
+    with logging_as_it_was():
+        yield
 
 
 @pytest.fixture

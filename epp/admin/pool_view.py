@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
 
 
-class PoolPart(msgspec.Struct, frozen=True, kw_only=True):
+class PoolPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The InferencePool itself."""
 
     name: str
@@ -33,7 +33,7 @@ class EndpointPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     namespace: str
     labels: dict[str, str]
     in_flight: int
-    recent_picks: float
+    recent_picks: int
 
 
 class PodPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class PodPart(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class PoolDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class PoolView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """All of it."""
 
     pool: PoolPart | None
@@ -57,16 +57,16 @@ class PoolDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     pods_without_endpoint: list[PodPart] = []
 
 
-def pool_document(
+def view_pool(
     snapshot: Snapshot,
     *,
     failure_mode: FailureMode,
     not_ready_reasons: Sequence[str],
     problems: Sequence[str],
     unmatched: Iterable[tuple[Pod, str]],
-) -> PoolDocument:
+) -> PoolView:
     """The pool at one moment."""
-    return PoolDocument(
+    return PoolView(
         pool=None if snapshot.pool is None else _pool(snapshot.pool),
         failure_mode_in_force=failure_mode,
         ready=not not_ready_reasons,

@@ -1,0 +1,96 @@
+"""`epp pool show`: what the pool is, and why a pod of it gets no traffic."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from epp.admin.pool_view import PoolView
+from epp.cli.pool_readers import PoolUnreadable, read_cluster, read_file, read_running
+from epp.cli.pool_table import pool_table
+from epp.observability.logging import configure_logging
+from epp.support.argument_types import argument_type
+
+NOT_READY = 1
+DEFAULT_ADMIN = "127.0.0.1:9091"
+
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
+_DESCRIPTION = """\
+Show a pool: its endpoints, and for every pod without one the reason. It is read from a running
+Endpoint Picker (--admin), else once from a cluster (--pool-name) or a pool file (--pool-file).
+Exit code 1 when the pool is not ready, missing, or can't be read.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
+    """Declare the flags."""
+    parser.description = _DESCRIPTION
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
+        "--admin",
+        metavar="ADDRESS",
+        type=argument_type(_read_address),
+        default=DEFAULT_ADMIN,
+        help="admin port of a running Endpoint Picker (default %(default)s)",
+    )
+    source.add_argument("--pool-name", metavar="NAME", help="InferencePool in the cluster")
+    source.add_argument("--pool-file", metavar="PATH", type=Path, help="pool file")
+    parser.add_argument(
+        "--pool-namespace",
+        metavar="NAME",
+        default=environment.get("NAMESPACE") or "default",
+        help="namespace of --pool-name (environment NAMESPACE, else default)",
+    )
+    parser.add_argument(
+        "--kubeconfig",
+        metavar="PATH",
+        type=Path,
+        help="how to reach the cluster (default: as a pod does, else as kubectl does)",
+    )
+    parser.add_argument("--kube-context", metavar="NAME", help="context of the kubeconfig")
+    parser.add_argument(
+        "--output", choices=("table", "json"), default="table", help="(default %(default)s)"
+    )
+
+
+def run_command(arguments: argparse.Namespace) -> int:
+    """Print the pool; 0 when it is ready. Raises `ConfigError`."""
+    configure_logging("critical", "console")
+    try:
+        view = _read(arguments)
+    except PoolUnreadable as error:
+        print(f"epp pool show: {error}", file=sys.stderr)
+        return NOT_READY
+    if arguments.output == "json":
+        print(msgspec.json.format(msgspec.json.encode(view), indent=2).decode())
+    else:
+        is_running = arguments.pool_name is None and arguments.pool_file is None
+        print(pool_table(view, has_load=is_running), end="")
+    return 0 if view.ready else NOT_READY
+
+
+def _read(arguments: argparse.Namespace) -> PoolView:
+    if arguments.pool_file is not None:
+        return read_file(arguments.pool_file)
+    if arguments.pool_name is not None:
+        return asyncio.run(
+            read_cluster(
+                pool_name=arguments.pool_name,
+                namespace=arguments.pool_namespace,
+                kubeconfig=arguments.kubeconfig,
+                context=arguments.kube_context,
+            )
+        )
+    return asyncio.run(read_running(arguments.admin))
+
+
+def _read_address(text: str) -> str:
+    if not _ADDRESS.fullmatch(text):
+        raise ValueError(f"{text!r} is not an address; allowed: HOST:PORT, such as {DEFAULT_ADMIN}")
+    return text
