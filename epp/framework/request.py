@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from epp.framework.headers import Headers
     from epp.framework.request_handling import ParsedRequest
+    from epp.framework.usage import Usage
 
 DEFAULT_FAIRNESS_ID = "default-flow"
 
@@ -47,16 +48,6 @@ class InferenceRequest:
     dynamic_metadata: dict[str, dict[str, MetadataValue]] = field(default_factory=dict)
     """Namespaces of values for the gateway, sent with the decision. The destination's keys are
     the picker's own: they win."""
-
-
-@dataclass(slots=True)
-class Usage:
-    """Token counts reported by the model server; None: not reported."""
-
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    total_tokens: int | None = None
-    cached_tokens: int | None = None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
-    from epp.framework.request import Usage
+    from epp.framework.usage import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

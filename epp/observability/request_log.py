@@ -12,7 +12,8 @@ import msgspec
 from epp.observability.safe_text import printable
 
 if TYPE_CHECKING:
-    from epp.framework.request import TerminationCause, Usage
+    from epp.framework.request import TerminationCause
+    from epp.framework.usage import Usage
     from epp.observability.logging import LogFormat
 
 MAX_TEXT = 128

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epp.framework.request import Usage
+from epp.framework.usage import Usage
 from epp.observability import metric_catalogue as catalogue
 from epp.observability.instruments import FamilySet, Histogram
 from epp.observability.label_caps import OTHER, LabelCap

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from epp.framework.request import Usage
 from epp.framework.request_handling import ResponseReader
+from epp.framework.usage import Usage
 from epp.plugins.parsers.json_values import ABSENT, first_byte
 from epp.support.json_members import end_of_container
 

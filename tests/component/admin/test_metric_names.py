@@ -14,7 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from epp.admin.http_port import HttpPort
 from epp.admin.metrics_pages import metrics_pages
-from epp.framework.request import TerminationCause, Usage
+from epp.framework.request import TerminationCause
+from epp.framework.usage import Usage
 from epp.observability.metric_catalogue import CATALOGUE
 from epp.observability.metrics import Metrics
 

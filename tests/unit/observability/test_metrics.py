@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from epp.framework.endpoint import Endpoint, EndpointId
-from epp.framework.request import TerminationCause, Usage
+from epp.framework.request import TerminationCause
+from epp.framework.usage import Usage
 from epp.observability import request_metrics
 from epp.observability.metrics import Metrics
 from tests.fakes.metric_samples import page, value_of

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epp.framework.request import TerminationCause, Usage
+from epp.framework.request import TerminationCause
+from epp.framework.usage import Usage
 from epp.observability.logging import LogFormat
 from epp.observability.request_log import MAX_TEXT, RequestLog, RequestRecord
 

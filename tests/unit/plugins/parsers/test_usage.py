@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epp.framework.request import Usage
+from epp.framework.usage import Usage
 from epp.plugins.parsers.usage import MAX_TOKENS, JsonUsageReader, SseUsageReader
 
 JSON_VALUES = st.recursive(
