@@ -18,11 +18,14 @@ class FailureReport:
     def __init__(self, resource: Resource[Any]) -> None:
         self._resource = resource
         self._reported: tuple[WatchErrorKind, str] | None = None
+        self.problem: str | None = None
+        """What the last attempt failed for, if it failed."""
 
     def failed(self, kind: WatchErrorKind, verb: str, problem: str, retry_in: float) -> None:
         """An attempt to list or watch has failed."""
         if kind is WatchErrorKind.EXPIRED:
             return  # a restart of the API server is enough, and the relist is counted
+        self.problem = f"{verb} {self._resource.name}: {problem}"
         if self._reported == (kind, verb):
             return
         self._reported = kind, verb
@@ -40,6 +43,7 @@ class FailureReport:
 
     def works(self) -> None:
         """The API server told what it was asked for."""
+        self.problem = None
         if self._reported is not None:
             self._reported = None
             log.info(

@@ -63,10 +63,10 @@ class KubernetesPoolSource:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the pool: why it is not valid, or that it does not exist."""
+        """What is wrong with the pool, or keeps it and its pods from being followed."""
         if self._problem is None and self._pools.synced and self._document is None:
-            return f"InferencePool {self._name} does not exist"
-        return self._problem
+            return self._pools.problem or f"InferencePool {self._name} does not exist"
+        return self._problem or self._pools.problem or self._pods.problem
 
     async def run(self) -> None:
         """Follow the cluster for ever."""
@@ -120,9 +120,6 @@ class KubernetesPoolSource:
 class SelectorSource:
     """Follows the pods of a selector, without an InferencePool."""
 
-    problem: None = None
-    """A selector can't be wrong by itself."""
-
     def __init__(
         self,
         client: KubeClient,
@@ -142,6 +139,11 @@ class SelectorSource:
             name=pool_name, namespace=namespace, target_ports=tuple(target_ports)
         )
         self._pods = SelectedPods(client, namespace, datastore, observer, settings, rng, now)
+
+    @property
+    def problem(self) -> str | None:
+        """What keeps the pods from being followed."""
+        return self._pods.problem
 
     async def run(self) -> None:
         """Follow the cluster for ever."""

@@ -129,6 +129,11 @@ class Reflector(Generic[T]):
         self.synced = False
         """Whether the store has held everything at least once."""
 
+    @property
+    def problem(self) -> str | None:
+        """Why the API server can't be followed just now, if it can't."""
+        return self._report.problem
+
     async def run(self) -> None:
         """Follow the resource for ever."""
         while True:

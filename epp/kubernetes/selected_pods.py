@@ -27,6 +27,7 @@ class _Feed:
         self.selector = selector
         self.store = store
         self.task: asyncio.Task[Any] | None = None
+        self.reflector: Reflector[Pod] | None = None
 
     def stop(self) -> None:
         if self.task is not None:
@@ -61,6 +62,14 @@ class SelectedPods:
         self._pool: InferencePool | None = None
         self._serving: _Feed | None = None
         self._coming: _Feed | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why the pods can't be followed just now, if they can't."""
+        for feed in (self._coming, self._serving):
+            if feed is not None and feed.reflector is not None and feed.reflector.problem:
+                return feed.reflector.problem
+        return None
 
     async def aclose(self) -> None:
         """End all watches; what is known stays."""
@@ -98,7 +107,7 @@ class SelectedPods:
                 self._pass_on(changes)
 
         feed = _Feed(selector, Store(changed))
-        reflector = Reflector(
+        feed.reflector = reflector = Reflector(
             self._client,
             objects.pods(self._namespace, selector),
             feed.store,

@@ -161,6 +161,25 @@ async def test_an_api_server_that_comes_later_makes_it_ready(
         assert await picks(ports.grpc) == {"10.0.0.1:8000"}
 
 
+async def test_a_missing_right_is_a_problem_that_is_shown_until_it_is_granted(
+    kube: FakeKubeApi, options: ServeOptions
+) -> None:
+    await kube.create(inference_pool(8000))
+    kube.forbid("watch", "pods")
+    kube.forbid("list", "pods")
+    async with running(options) as (application, ports):
+        await eventually(lambda: bool(application.pool_view().problems))
+        page = await pool_page(ports.admin)
+        assert page["notReadyReasons"] == ["the pool has not been read yet"]
+        assert "pods is forbidden" in page["problems"][0]
+
+        kube.allow("watch", "pods")
+        kube.allow("list", "pods")
+        await until_synced(application)
+
+        assert (await pool_page(ports.admin))["problems"] == []
+
+
 async def test_without_the_api_server_it_goes_on_with_what_it_knows(
     kube: FakeKubeApi, options: ServeOptions
 ) -> None:
@@ -169,6 +188,7 @@ async def test_without_the_api_server_it_goes_on_with_what_it_knows(
     async with running(options) as (application, ports):
         await until_synced(application)
         await kube.kill()
+        await eventually(lambda: bool(application.pool_view().problems))
 
         assert await ready(ports) == "SERVING"
         assert await picks(ports.grpc) == {"10.0.0.1:8000"}
