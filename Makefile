@@ -46,6 +46,7 @@ soak: $(VENV)/.dev ## minutes of many open streams: memory and leaks
 
 bench: $(VENV)/.dev ## cost per request, as ratios of one run
 	$(BIN)/python -m tests.benchmarks.request_path $(ARGS)
+	$(BIN)/python -m tests.benchmarks.pool_changes
 
 WIRE ?= epp/wire
 protos: $(VENV)/.dev ## compile protos/ into epp/wire/
