@@ -35,4 +35,3 @@ class ReflectorSettings:
     max_line_bytes: int = 16 << 20
     turn_items: int = 64
     """How many objects are taken in before others have a turn on the event loop."""
-    turn_seconds: float = 0.002

@@ -1,0 +1,211 @@
+"""Takes what the API server tells of a resource into a store, and knows how far it has come."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import msgspec
+import structlog
+
+from epp.kubernetes.client import KubeStatusError
+from epp.kubernetes.objects import (
+    decode_bookmark,
+    decode_event,
+    decode_metadata,
+    decode_status,
+)
+from epp.kubernetes.observer import EventType, KubernetesObserver, RelistReason, WatchErrorKind
+from epp.kubernetes.resource import KubeObject, ObjectKey, Resource, T
+from epp.kubernetes.store import Store, StoreChange
+
+log = structlog.get_logger(__name__)
+
+_Item = TypeVar("_Item")
+
+_TURN_SECONDS = 0.002
+
+
+class ErrorEvent(KubeStatusError):
+    """An ERROR inside of a watch; the next one must not go on from there."""
+
+
+@dataclass(slots=True)
+class Collected(Generic[T]):
+    """All objects of a resource while they arrive."""
+
+    objects: dict[ObjectKey, KubeObject[T]] = field(default_factory=dict)
+    unreadable: set[ObjectKey] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class WatchStream(Generic[T]):
+    """One watch."""
+
+    initial: Collected[T] | None = None
+    """Until all objects that existed at its start have been told, if it begins with these."""
+    told: int = 0
+    """Events and bookmarks."""
+
+
+class Intake(Generic[T]):
+    """Fills the store with lists and events.
+
+    `on_synced` is called once, when everything has been told for the first time.
+    """
+
+    def __init__(
+        self,
+        resource: Resource[T],
+        store: Store[T],
+        observer: KubernetesObserver,
+        *,
+        turn_items: int,
+        on_synced: Callable[[], None],
+    ) -> None:
+        self._resource = resource
+        self._store = store
+        self._observer = observer
+        self._turn_items = turn_items
+        self._on_synced = on_synced
+        self._reached_version = ""
+        self._relist_reason = RelistReason.FIRST
+        self.version: str | None = None
+        """Where the next watch goes on; None: everything is to be asked for anew."""
+        self.relists = 0
+        self.synced = False
+        """Whether the store has held everything at least once."""
+
+    def forget_version(self, reason: RelistReason) -> None:
+        """Everything is to be asked for anew; what is known stays until then."""
+        if self.version is not None:
+            self.version = None
+            self._relist_reason = reason
+
+    async def take_page(self, collected: Collected[T], items: Sequence[msgspec.Raw]) -> None:
+        """Add a page to a list."""
+        await self._in_turns(items, lambda item: self._collect(collected, item))
+
+    async def take_lines(self, stream: WatchStream[T], lines: Sequence[bytes]) -> None:
+        """Take in events; raises `ErrorEvent`, and `MsgspecError` for what is no event."""
+        await self._in_turns(lines, lambda line: self._take(stream, line))
+
+    def replace(self, collected: Collected[T], version: str) -> None:
+        """A list is complete: these are all objects there are."""
+        changes = self._store.replace(collected.objects.values(), collected.unreadable)
+        name = self._resource.name
+        if reached := self._reached_version:
+            repairs = sum(_should_be_known(change, reached, version) for change in changes)
+            if repairs:
+                self._observer.repaired(name, repairs)
+                log.warning("a relist found what no watch told", resource=name, changes=repairs)
+        self._observer.relisted(name, self._relist_reason)
+        self.version = self._reached_version = version
+        self.relists += 1
+
+    def announce(self) -> None:
+        """Tell that the store is complete, once it is. Not to be called inside a batch."""
+        if self.relists and not self.synced:
+            self.synced = True
+            self._observer.synced(self._resource.name, True)
+            self._on_synced()
+
+    async def _in_turns(self, items: Sequence[_Item], take: Callable[[_Item], None]) -> None:
+        """Take the items in one by one; a burst must not keep requests from the event loop."""
+        position = 0
+        while position < len(items):
+            ends = time.perf_counter() + _TURN_SECONDS
+            with self._store.batch():
+                for item in items[position : position + self._turn_items]:
+                    take(item)
+                    position += 1
+                    if time.perf_counter() > ends:
+                        break
+            self.announce()
+            if position < len(items):
+                await asyncio.sleep(0)
+
+    def _take(self, stream: WatchStream[T], line: bytes) -> None:
+        event = decode_event(line)
+        try:
+            type_ = EventType(event.type)
+        except ValueError:
+            raise msgspec.DecodeError(f"unknown type of event {event.type[:50]!r}") from None
+        self._observer.event_received(self._resource.name, type_)
+        if type_ is EventType.ERROR:
+            status = decode_status(event.object)
+            raise ErrorEvent(status.code, status.reason, status.message[:500])
+        stream.told += 1
+        if stream.initial is not None:
+            self._take_initial(stream, stream.initial, type_, event.object)
+        elif type_ is EventType.BOOKMARK:
+            self._reached(decode_bookmark(event.object).metadata.resource_version)
+        else:
+            self._apply(type_, event.object)
+
+    def _take_initial(
+        self,
+        stream: WatchStream[T],
+        initial: Collected[T],
+        type_: EventType,
+        content: msgspec.Raw,
+    ) -> None:
+        # Their versions are in no order: none of them is a place to go on from.
+        if type_ is EventType.DELETED:
+            key = decode_metadata(content).key
+            initial.objects.pop(key, None)
+            initial.unreadable.discard(key)
+        elif type_ is not EventType.BOOKMARK:
+            self._collect(initial, content)
+        elif (bookmark := decode_bookmark(content)).ends_initial_events:
+            stream.initial = None
+            self.replace(initial, bookmark.metadata.resource_version)
+
+    def _apply(self, type_: EventType, content: msgspec.Raw) -> None:
+        metadata = decode_metadata(content)
+        if type_ is EventType.DELETED:
+            self._store.delete(metadata.key)
+        elif (new := self._read(content)) is not None:
+            self._store.upsert(new)
+        self._reached(metadata.resource_version)
+
+    def _reached(self, version: str) -> None:
+        if version:
+            self.version = self._reached_version = version
+
+    def _collect(self, collected: Collected[T], content: msgspec.Raw) -> None:
+        new = self._read(content)
+        if new is not None:
+            collected.objects[new.key] = new
+        elif key := _key_of(content):
+            collected.unreadable.add(key)
+
+    def _read(self, content: msgspec.Raw) -> KubeObject[T] | None:
+        try:
+            return self._resource.decode(content)
+        except msgspec.MsgspecError as error:
+            name = self._resource.name
+            self._observer.watch_failed(name, WatchErrorKind.DECODE)
+            log.warning(
+                "object can't be read and is skipped",
+                resource=name,
+                object=str(_key_of(content)),
+                problem=str(error),
+            )
+            return None
+
+
+def _key_of(content: msgspec.Raw) -> ObjectKey | None:
+    try:
+        return decode_metadata(content).key
+    except msgspec.MsgspecError:
+        return None
+
+
+def _should_be_known(change: StoreChange[T], reached: str, listed: str) -> bool:
+    """Whether a change that a list brought is older than what the watch had reached."""
+    version = change.new.resource_version if change.new else listed
+    return version.isdigit() and reached.isdigit() and int(version) <= int(reached)
