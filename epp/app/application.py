@@ -96,6 +96,10 @@ class Application:
         """The pool as requests see it."""
         return self._datastore.snapshot()
 
+    async def wait_synced(self) -> None:
+        """Return once pool and pods have been read."""
+        await self._datastore.wait_synced()
+
     def pool_view(self) -> PoolView:
         """The pool as operators see it."""
         snapshot = self._datastore.snapshot()

@@ -42,9 +42,20 @@ async def _serve(options: ServeOptions) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     await application.start()
-    # What start-up left behind lives as long as the process: not worth another look.
-    gc.collect()
-    gc.freeze()
+    freezing = asyncio.create_task(_freeze(application))
     await end.wait()
+    freezing.cancel()
     await application.stop()
     return int(application.has_lost_lease)
+
+
+async def _freeze(application: Application) -> None:
+    """Spare the garbage collector what lives as long as the process: the code, and the pool."""
+    _collect_and_freeze()
+    await application.wait_synced()
+    _collect_and_freeze()
+
+
+def _collect_and_freeze() -> None:
+    gc.collect()
+    gc.freeze()
