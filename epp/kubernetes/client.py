@@ -107,6 +107,7 @@ class KubeClient:
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
+        self._authority = credentials.read_authority()
         self._api: Any = api_client(credentials, f"epp/{__version__}")
         self._renewals = 0
         self._renewing = asyncio.Lock()
@@ -173,13 +174,38 @@ class KubeClient:
     ) -> aiohttp.ClientResponse:
         try:
             async with asyncio.timeout(response_timeout):
-                response: aiohttp.ClientResponse = await self._api.call_api(
-                    path, method, **arguments
-                )
+                response: aiohttp.ClientResponse = await self._call(path, method, arguments)
         except _CONNECTION_ERRORS as error:
             raise _unreachable(error) from error
         _keep_alive(response)
         return response
+
+    async def _call(self, path: str, method: str, arguments: Mapping[str, Any]) -> Any:
+        try:
+            return await self._api.call_api(path, method, **arguments)
+        except aiohttp.ClientConnectorCertificateError:
+            if not await self._renew_authority():
+                raise
+        return await self._api.call_api(path, method, **arguments)
+
+    async def _renew_authority(self) -> bool:
+        """Trust the certificates that are in the CA file now, if these are others.
+
+        A cluster rotates its authority under running pods.
+        """
+        async with self._renewing:
+            try:
+                authority = await asyncio.to_thread(self._credentials.read_authority)
+                if authority == self._authority:
+                    return False
+                api, self._api = self._api, api_client(self._credentials, f"epp/{__version__}")
+            except ConfigError as error:
+                log.warning("certificate authority can't be renewed", problem=str(error))
+                return False
+            self._authority = authority
+            await api.close()
+            log.info("trusting another certificate authority", server=self.server)
+            return True
 
     async def _renew(self, seen: int) -> bool:
         """Take the credentials anew, once for all requests that were refused with the same ones."""

@@ -34,6 +34,14 @@ class Credentials:
     Raises `ConfigError` when they can't be had.
     """
 
+    def read_authority(self) -> bytes:
+        """The certificates that the API server's must be signed by; empty: the system's."""
+        path = self.configuration.ssl_ca_cert
+        try:
+            return Path(path).read_bytes() if path else b""
+        except OSError as error:
+            raise ConfigError(f"certificate authority of the API server: {error}") from error
+
 
 async def find_credentials(
     kubeconfig: Path | None = None,
@@ -129,9 +137,11 @@ async def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
     async def load() -> None:
         try:
             await config.load_kube_config(paths, context, client_configuration=configuration)
-        except (config.ConfigException, yaml.YAMLError, OSError, *_WRONG_SHAPE) as error:
-            what = str(error) or f"not a usable kubeconfig ({type(error).__name__})"
-            raise ConfigError(f"kubeconfig {paths}: {what}") from error
+        except (config.ConfigException, yaml.YAMLError, OSError) as error:
+            raise ConfigError(f"kubeconfig {paths}: {error}") from error
+        except _WRONG_SHAPE as error:
+            what = str(error) or type(error).__name__
+            raise ConfigError(f"kubeconfig {paths}: not a usable kubeconfig: {what}") from error
 
     await load()
     return Credentials(configuration=configuration, renew=load)

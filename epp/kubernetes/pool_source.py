@@ -22,6 +22,7 @@ from epp.kubernetes.reflector import Reflector
 from epp.kubernetes.reflector_settings import ReflectorSettings
 from epp.kubernetes.selected_pods import SelectedPods
 from epp.kubernetes.store import Store, StoreChange
+from epp.support.tasks import keep_running
 
 log = structlog.get_logger(__name__)
 
@@ -72,7 +73,7 @@ class KubernetesPoolSource:
         """Follow the cluster for ever."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._pools.run(), name="inferencepools")
+                tasks.create_task(keep_running("inferencepools", self._pools.run))
                 tasks.create_task(self._remind(), name="missing pool")
         finally:
             await self._pods.aclose()

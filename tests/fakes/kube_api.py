@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -71,7 +72,9 @@ class _Watcher:
 class FakeKubeApi:
     """Serves pods, InferencePools and Leases on loopback; one for each test."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
+        self.tls = tls
+        """In force from the next start on."""
         self.store = KubeStore(self._changed)
         self.seen: list[Seen] = []
         self.tokens: set[str] | None = None
@@ -88,17 +91,17 @@ class FakeKubeApi:
         self._watchable_since = 0
         self._running = asyncio.Event()
         self._runner: web.AppRunner | None = None
-        self._port = 0
+        self.port = 0
 
     # -- life ---------------------------------------------------------------------------------
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
         """Serve, at the same port as before; what watches knew of older changes is forgotten."""
-        self._watchable_since = self.store.revision if self._port else 0
+        self._watchable_since = self.store.revision if self.port else 0
         self._running.set()
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._handle)
@@ -106,9 +109,11 @@ class FakeKubeApi:
             app, shutdown_timeout=0.0, handler_cancellation=True, access_log=None
         )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True)
+        site = web.TCPSite(
+            self._runner, "127.0.0.1", self.port, ssl_context=self.tls, reuse_address=True
+        )
         await site.start()
-        self._port = self._runner.addresses[0][1]
+        self.port = self._runner.addresses[0][1]
 
     async def kill(self) -> None:
         """End without a goodbye; what is stored stays."""
