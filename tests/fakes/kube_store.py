@@ -161,15 +161,16 @@ class KubeStore:
         return self.update(target, new)
 
     def delete(self, target: Target, grace_seconds: int | None = None) -> Manifest:
-        """Delete an object; one that has a node or finalizers is only told to go."""
+        """Delete an object; one that has a node or finalizers is told to go first."""
         old = self.get(target)
         graceful = target.resource == "pods" and old["spec"].get("nodeName")
-        if old["metadata"].get("finalizers") or (graceful and grace_seconds != 0):
-            if "deletionTimestamp" in old["metadata"]:
-                return old
+        is_held = bool(old["metadata"].get("finalizers"))
+        if (graceful or is_held) and "deletionTimestamp" not in old["metadata"]:
             new = copy.deepcopy(old)
             new["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z"
-            return self._put(target, target.name, old, new)
+            old = self._put(target, target.name, old, new)
+        if is_held or (graceful and grace_seconds != 0):
+            return old
         return self._put(target, target.name, old, None)
 
     def put_unchecked(self, target: Target, document: Manifest) -> None:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from epp.datastore.datastore import Change, Datastore
 from epp.kubernetes.client import KubeClient
-from epp.kubernetes.observer import EventType, RelistReason, WatchErrorKind
+from epp.kubernetes.observer import WatchErrorKind
 from epp.kubernetes.pool_source import KubernetesPoolSource
 from epp.kubernetes.reflector_settings import ReflectorSettings
 from tests.fakes.eventually import eventually
+from tests.fakes.kube_objects import Manifest, inference_pool, pod, pod_status
+from tests.fakes.kube_watching import CountingObserver, running
 from tests.kube.caller import Caller, Refused, path_of
-from tests.kube.objects import API, pod, pool, running
+
+POOL = "model-servers"
+"""As in config/base."""
 
 PATIENCE_SECONDS = 60.0
 IMPATIENT = ReflectorSettings(
@@ -35,43 +38,13 @@ Endpoints = set[tuple[str, str]]
 """The pod's uid and the address, of each."""
 
 
-class Counts:
-    """What a reflector tells of itself."""
-
-    def __init__(self) -> None:
-        self.relists: Counter[RelistReason] = Counter()
-        self.failures: Counter[WatchErrorKind] = Counter()
-        self.repairs = 0
-
-    def synced(self, resource: str, is_synced: bool) -> None:
-        """The datastore tells."""
-
-    def contacted(self, resource: str) -> None:
-        """Too often to be of interest."""
-
-    def relisted(self, resource: str, reason: RelistReason) -> None:
-        self.relists[reason] += 1
-
-    def watch_failed(self, resource: str, kind: WatchErrorKind) -> None:
-        self.failures[kind] += 1
-
-    def event_received(self, resource: str, type_: EventType) -> None:
-        """The datastore tells."""
-
-    def repaired(self, resource: str, changes: int) -> None:
-        self.repairs += changes
-
-    def pool_rejected(self) -> None:
-        """The datastore tells."""
-
-
 class Follower:
     """A datastore that is kept in step with the pool of a namespace."""
 
     def __init__(
         self, client: KubeClient, namespace: str, settings: ReflectorSettings = IMPATIENT
     ) -> None:
-        self.counts = Counts()
+        self.counts = CountingObserver()
         self.datastore = Datastore()
         self.removed: list[str] = []
         self.sizes: list[int] = []
@@ -79,7 +52,7 @@ class Follower:
         self.datastore.subscribe(self._note)
         self._source = KubernetesPoolSource(
             client,
-            pool_name="model-servers",
+            pool_name=POOL,
             namespace=namespace,
             datastore=self.datastore,
             observer=self.counts,
@@ -131,14 +104,8 @@ async def following(
 ) -> AsyncIterator[Follower]:
     """Follow the pool of a namespace."""
     follower = Follower(client, namespace, settings)
-    task = asyncio.create_task(follower.run())
-    try:
+    async with running(follower.run()):
         yield follower
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-    if not task.cancelled():
-        task.result()
 
 
 class Cluster:
@@ -152,39 +119,46 @@ class Cluster:
         """Call one of the owner's methods."""
         return await asyncio.to_thread(getattr(self._owner, method), *arguments, **query)
 
+    def _pool(self) -> Manifest:
+        return inference_pool(name=POOL, namespace=self.namespace)
+
     async def create_pool(self, *ports: int, **labels: str) -> None:
         """Create the pool."""
-        await self.do("create", pool(self.namespace, ports, labels))
+        await self.do(
+            "create", inference_pool(*ports, labels=labels, name=POOL, namespace=self.namespace)
+        )
 
     async def change_pool(self, **spec: Any) -> None:
         """Merge into the pool's spec."""
-        await self.do("patch", pool(self.namespace), {"spec": spec})
+        await self.do("patch", self._pool(), {"spec": spec})
 
     async def delete_pool(self) -> None:
         """Delete the pool."""
-        await self.do("delete", pool(self.namespace))
+        await self.do("delete", self._pool())
 
     async def add_pod(self, name: str, ip: str, **labels: str) -> None:
         """Create a pod that is ready."""
-        await self.do("create", pod(name, self.namespace, **labels))
+        await self.do("create", pod(name, labels, namespace=self.namespace))
         await self.set_status(name, ip)
 
     async def set_status(self, name: str, ip: str, *, ready: bool = True) -> None:
         """Say where a pod runs, and whether it is ready."""
-        change = running(ip, ready=ready)
-        await self.do("patch", pod(name, self.namespace), change, "/status")
+        status = pod_status(ip, ready=ready)
+        await self.do("patch", pod(name, namespace=self.namespace), status, "/status")
 
     async def label_pod(self, name: str, **labels: str | None) -> None:
         """Change labels of a pod; None removes one."""
-        await self.do("patch", pod(name, self.namespace), {"metadata": {"labels": labels}})
+        await self.do(
+            "patch", pod(name, namespace=self.namespace), {"metadata": {"labels": labels}}
+        )
 
     async def ask_for_deletion(self, name: str) -> None:
         """Begin the graceful deletion of a pod."""
-        await self.do("delete", pod(name, self.namespace))
+        await self.do("delete", pod(name, namespace=self.namespace))
 
     async def delete_pod(self, name: str) -> None:
         """Delete a pod as a kubelet does in the end."""
-        await self.do("delete", pod(name, self.namespace), gracePeriodSeconds="0")
+        await self.do("delete", pod(name, namespace=self.namespace), gracePeriodSeconds="0")
 
     async def endpoints(self) -> Endpoints:
         """What should be known, by a fresh look."""
@@ -192,12 +166,12 @@ class Cluster:
 
     def _endpoints(self) -> Endpoints:
         try:
-            spec = self._owner.request("GET", path_of(pool(self.namespace)))["spec"]
+            spec = self._owner.request("GET", path_of(self._pool()))["spec"]
         except Refused:
             return set()
         labels = spec["selector"]["matchLabels"]
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
-        path = f"{API}/namespaces/{self.namespace}/pods"
+        path = f"/api/v1/namespaces/{self.namespace}/pods"
         listed = self._owner.request("GET", path, labelSelector=selector)["items"]
         return {
             (each["metadata"]["uid"], f"{each['status']['podIP']}:{port['number']}")

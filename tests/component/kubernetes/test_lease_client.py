@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -131,7 +132,7 @@ async def test_a_lease_is_replaced_and_keeps_what_others_put_there(
 async def test_of_two_writers_that_read_the_same_version_one_is_refused(lease: KubeLease) -> None:
     await lease.write(RECORD, over=None)
     found = await lease.read()
-    await lease.write(RECORD, over=found)
+    await lease.write(replace(RECORD, holder="b"), over=found)
 
     with pytest.raises(LeaseError, match=f"update lease {NAME}: 409 Conflict"):
         await lease.write(RECORD, over=found)

@@ -135,11 +135,8 @@ async def test_a_pod_that_is_told_to_go_leaves_at_once_though_it_is_still_ready(
         await pool.until()
 
         (stored,) = await kube.objects(pod("a"))
-        assert stored["status"]["conditions"][0] == {
-            "type": "Ready",
-            "status": "True",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }
+        condition = stored["status"]["conditions"][0]
+        assert (condition["type"], condition["status"]) == ("Ready", "True")
 
 
 async def test_active_ports_narrow_a_pod(kube: FakeKubeApi, client: KubeClient) -> None:
