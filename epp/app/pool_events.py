@@ -37,15 +37,11 @@ class PoolEvents:
         self._metrics = metrics
         self._health = health
         self._told_mode: FailureMode | None = None
-        self._is_pool_gone = False
 
     def changed(self, change: Change) -> None:
         """The datastore published a new snapshot."""
         snapshot = change.new
-        self._is_pool_gone = snapshot.pool is None and (
-            self._is_pool_gone or change.old.pool is not None
-        )
-        self._health.set_synced(snapshot.synced, is_pool_gone=self._is_pool_gone)
+        self._health.set_synced(snapshot.synced, is_pool_gone=snapshot.is_pool_gone)
         if snapshot.pool is not None:
             self._health.set_protocol_supported(speaks(snapshot.pool, self._parsers))
             self._metrics.pool_changed(snapshot.pool.name, len(snapshot.endpoints))

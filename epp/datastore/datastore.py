@@ -25,6 +25,8 @@ class Snapshot:
     pool: InferencePool | None = None
     synced: bool = False
     """Whether the source of pods has told everything it knows at least once."""
+    is_pool_gone: bool = False
+    """Whether there was a pool and it was deleted: not synced, and nothing to wait for."""
     endpoints: tuple[Endpoint, ...] = ()
     """Ordered by namespace, pod name and rank."""
     by_address: Mapping[str, Endpoint] = field(default_factory=dict)
@@ -200,6 +202,7 @@ class Datastore:
         self._snapshot = Snapshot(
             pool=self._pool,
             synced=self._is_synced,
+            is_pool_gone=self._pool is None and (old.is_pool_gone or old.pool is not None),
             endpoints=endpoints,
             by_address=by_address,
             by_ip=by_ip,

@@ -95,7 +95,13 @@ class Director:
     @property
     def may_wait(self) -> bool:
         """Whether a decision taken now needs `decide_waiting`."""
-        return self._hooks_may_wait or not self._datastore.snapshot().synced
+        return self._hooks_may_wait or self._must_sync
+
+    @property
+    def _must_sync(self) -> bool:
+        """A pool that is gone has no endpoints, which is an answer (decision 1)."""
+        snapshot = self._datastore.snapshot()
+        return not snapshot.synced and not snapshot.is_pool_gone
 
     def decide(self, incoming: IncomingRequest) -> ActiveRequest:
         """Decide at once. Raises `Rejection`; only while `may_wait` is false."""
@@ -112,12 +118,13 @@ class Director:
         request = self._new_request(incoming)
         try:
             async with asyncio.timeout(self._settings.decision_timeout):
-                await self._datastore.wait_synced()
+                if self._must_sync:
+                    await self._datastore.wait_synced()
                 return await self._pipeline(incoming, request)
         except Rejection:
             raise
         except Exception as error:  # noqa: BLE001 - the failure mode answers it
-            if not self._datastore.snapshot().synced:
+            if self._must_sync:
                 return self._never_synced(incoming, request)
             if isinstance(error, TimeoutError):
                 error = _DeadlinePassed()

@@ -128,7 +128,7 @@ async def test_without_its_pool_it_is_not_ready_and_with_the_next_one_it_is_agai
 
         assert await ready(ports) == "NOT_SERVING"
         assert await health(ports.health, "liveness") == "SERVING"
-        assert (await answer(ports.grpc)).status == 503
+        assert (await answer(ports.grpc)).details == "epp_rejected_no_endpoints"
         page = await pool_page(ports.admin)
         assert page["pool"] is None
         assert page["notReadyReasons"] == ["the pool is gone"]

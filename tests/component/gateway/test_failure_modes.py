@@ -418,6 +418,16 @@ async def test_a_pool_never_seen_leaves_the_choice_to_the_gateway_in_fail_open()
 
 
 @BOTH
+async def test_a_pool_that_was_deleted_is_503_without_a_wait(mode: FailureMode) -> None:
+    settings = RequestPathSettings(director=DirectorSettings(decision_timeout=3600))
+    async with running_picker(failure_mode=mode, settings=settings) as picker:
+        picker.datastore.set_pool(None)
+        picker.datastore.mark_unsynced()
+        answer = await answer_to(picker)
+        assert (answer.status, answer.details) == (503, "epp_rejected_no_endpoints")
+
+
+@BOTH
 async def test_a_pool_seen_within_the_wait_is_picked_from(mode: FailureMode) -> None:
     async with running_picker(synced=False) as picker:
         exchange = picker.exchange()
