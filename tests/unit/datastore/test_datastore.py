@@ -220,6 +220,31 @@ async def test_who_waits_for_the_sync_goes_on_after_it(datastore: Datastore) -> 
     assert datastore.snapshot().synced
 
 
+async def test_who_comes_when_the_sync_is_lost_waits_for_the_next_one(
+    datastore: Datastore,
+) -> None:
+    datastore.mark_synced()
+    datastore.mark_unsynced()
+    waiting = asyncio.ensure_future(datastore.wait_synced())
+    await asyncio.sleep(0)
+
+    assert not datastore.snapshot().synced
+    assert not waiting.done()
+    datastore.mark_synced()
+    await waiting
+
+
+def test_pods_without_an_endpoint_are_explained_as_of_now(datastore: Datastore) -> None:
+    datastore.upsert_pod(pod_of("a"))
+    datastore.upsert_pod(pod_of("b", ready=False))
+    assert [(pod.name, why) for pod, why in datastore.explanations()] == [("b", "not ready")]
+
+    datastore.upsert_pod(pod_of("b"))
+    datastore.set_pool(None)
+
+    assert {why for _, why in datastore.explanations()} == {"there is no pool"}
+
+
 def test_a_ready_pod_without_endpoint_is_warned_about_once(datastore: Datastore) -> None:
     with capture_logs() as lines:
         for labels in ({}, {"a": "b"}):
