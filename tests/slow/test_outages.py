@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import yaml
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.observer import RelistReason, WatchErrorKind
 from tests.kube.caller import Caller
-from tests.kube.following import Cluster, Follower, following
+from tests.kube.following import IMPATIENT, Cluster, Follower, following
 from tests.kube.harness import ControlPlane
 from tests.kube.installation import POOL_DEFINITION, ServiceAccount, rendered
 from tests.kube.objects import namespace_of, stored_pod
@@ -67,18 +68,23 @@ async def test_a_killed_server_changes_nothing_and_what_it_brings_back_is_taken_
 
 
 async def test_history_that_was_compacted_away_is_made_up_for_by_a_list(
-    cluster: Cluster, control_plane: ControlPlane, follower: Follower
+    cluster: Cluster, control_plane: ControlPlane, client: KubeClient
 ) -> None:
-    await asyncio.to_thread(control_plane.freeze)
-    new = [stored_pod(f"new-{n}", cluster.namespace, f"10.0.1.{n}", **LLAMA) for n in range(3)]
-    await asyncio.to_thread(control_plane.store, "pods", new)
-    await asyncio.to_thread(control_plane.compact)
-    await asyncio.to_thread(control_plane.restart)
+    await cluster.create_pool(8000, **LLAMA)
+    await cluster.add_pod("a", "10.0.0.1", **LLAMA)
+    believing = replace(IMPATIENT, silent_after=600)  # silence would be a reason of its own
+    async with following(client, cluster.namespace, believing) as follower:
+        await follower.shows(await cluster.endpoints())
+        await asyncio.to_thread(control_plane.freeze)
+        new = [stored_pod(f"new-{n}", cluster.namespace, f"10.0.1.{n}", **LLAMA) for n in range(3)]
+        await asyncio.to_thread(control_plane.store, "pods", new)
+        await asyncio.to_thread(control_plane.compact)
+        await asyncio.to_thread(control_plane.restart)
 
-    await follower.shows(await cluster.endpoints())
+        await follower.shows(await cluster.endpoints())
 
-    assert follower.counts.relists[RelistReason.EXPIRED] > 0
-    assert not follower.removed
+        assert follower.counts.relists[RelistReason.EXPIRED] > 0
+        assert not follower.removed
 
 
 async def test_a_cluster_that_lost_everything_is_followed_from_its_new_beginning(
