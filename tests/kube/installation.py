@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,17 +19,35 @@ from tests.kube.harness import BINARIES, ControlPlane
 
 CONFIG = Path(__file__).parents[2] / "config"
 POOL_DEFINITION = CONFIG / "crd/inferencepools.yaml"
+_MANUAL = CONFIG.parent / "docs/kubernetes.md"
+_OVERLAY = re.compile(r"```yaml\n# kustomization.yaml\n(.*?)```", re.DOTALL)
 
 Manifests = list[dict[str, Any]]
 
 
 def rendered(overlay: str, namespace: str, folder: Path) -> Manifests:
     """As a user adapts it: by an overlay of their own that names the namespace."""
-    kustomization = {
+    return _built({"resources": [overlay]}, namespace, folder)
+
+
+def rendered_as_documented(overlay: str, namespace: str, folder: Path) -> Manifests:
+    """By the overlay that docs/kubernetes.md shows for one of ours, for a pool called llama."""
+    documented = map(yaml.safe_load, _OVERLAY.findall(_MANUAL.read_text()))
+    ours = f"../inference-endpoint-picker/config/{overlay}"
+    (kustomization,) = [each for each in documented if each["resources"] == [ours]]
+    was = kustomization["namespace"]
+    text = yaml.safe_dump({**kustomization, "resources": [overlay]})
+    return _built(yaml.safe_load(text.replace(f"-{was}-", f"-{namespace}-")), namespace, folder)
+
+
+def _built(kustomization: dict[str, Any], namespace: str, folder: Path) -> Manifests:
+    kustomization |= {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "namespace": namespace,
-        "resources": [os.path.relpath(CONFIG / overlay, folder.resolve())],
+        "resources": [
+            os.path.relpath(CONFIG / each, folder.resolve()) for each in kustomization["resources"]
+        ],
     }
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
     command = [str(BINARIES / "kustomize"), "build", str(folder)]
@@ -73,6 +92,22 @@ def install(
     overlay: str, admin: Caller, control_plane: ControlPlane, namespace: str, folder: Path
 ) -> ServiceAccount:
     """Apply an overlay to a namespace; `folder` is for its files."""
-    stored = [admin.apply(manifest) for manifest in rendered(overlay, namespace, folder)]
+    manifests = rendered(overlay, namespace, folder)
+    return install_manifests(manifests, admin, control_plane, namespace, folder)
+
+
+def install_manifests(
+    manifests: Manifests, admin: Caller, control_plane: ControlPlane, namespace: str, folder: Path
+) -> ServiceAccount:
+    """Apply what was rendered."""
+    stored = [admin.apply(manifest) for manifest in manifests]
     (uid,) = [each["metadata"]["uid"] for each in stored if each["kind"] == "ServiceAccount"]
     return ServiceAccount(control_plane, namespace, uid, folder)
+
+
+def flags_of(manifests: Manifests) -> list[str]:
+    """What the Deployment's container is started with."""
+    (deployment,) = [each for each in manifests if each["kind"] == "Deployment"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    flags: list[str] = container["args"]
+    return flags

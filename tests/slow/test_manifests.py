@@ -11,7 +11,14 @@ import yaml
 
 from tests.kube.caller import Caller, Refused
 from tests.kube.harness import ControlPlane
-from tests.kube.installation import CONFIG, Manifests, install, rendered
+from tests.kube.installation import (
+    CONFIG,
+    Manifests,
+    flags_of,
+    install,
+    rendered,
+    rendered_as_documented,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -48,6 +55,22 @@ def test_everything_is_accepted_and_applying_it_again_changes_nothing(
     assert {each["metadata"]["namespace"] for each in first} == {namespace}
     versions = [[each["metadata"]["resourceVersion"] for each in time] for time in (first, second)]
     assert versions[0] == versions[1]
+
+
+@pytest.mark.parametrize("overlay", ["base", "overlays/ha"])
+def test_the_documented_overlay_is_for_one_pool_in_all_its_parts(
+    admin: Caller, namespace: str, tmp_path: Path, overlay: str
+) -> None:
+    manifests = rendered_as_documented(overlay, namespace, tmp_path)
+
+    stored = [admin.apply(manifest) for manifest in manifests]
+
+    roles = [each for each in stored if each["kind"] == "Role"]
+    named = [rule["resourceNames"] for role in roles for rule in role["rules"][1:]]
+    lease = f"epp-{namespace}-llama.llm-d.ai"
+    assert named == ([["llama"]] if overlay == "base" else [["llama"], [lease]])
+    assert flags_of(manifests)[0] == "--pool-name=llama"
+    assert {each["metadata"]["namespace"] for each in stored} == {namespace}
 
 
 def test_the_pod_meets_the_restricted_security_standard(
