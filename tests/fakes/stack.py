@@ -55,23 +55,24 @@ class Simulator(Program):
 
 
 class Picker(Program):
-    """`epp serve` with a pool file."""
+    """`epp serve`, for the pool that flags name."""
 
     def __init__(
         self,
         name: str,
         folder: Path,
-        pool_file: Path,
+        pool: Sequence[str],
         ports: PortSource,
         flags: Sequence[str] = (),
     ) -> None:
         self.ext_proc = Address(LOOPBACK, ports.take())
         self.health = Address(LOOPBACK, ports.take())
         self.metrics_url = f"http://{LOOPBACK}:{(metrics := ports.take())}/metrics"
-        command = [*EPP, "serve", f"--pool-file={pool_file}", "--secure-serving=false"]
+        self.admin = Address(LOOPBACK, ports.take())
+        command = [*EPP, "serve", *pool, "--secure-serving=false"]
         command += [f"--bind-address={LOOPBACK}", f"--grpc-port={self.ext_proc.port}"]
         command += [f"--grpc-health-port={self.health.port}", f"--metrics-port={metrics}"]
-        command += [f"--admin-port={ports.take()}", "--drain-timeout=0s", "--shutdown-grace=1s"]
+        command += [f"--admin-port={self.admin.port}", "--drain-timeout=0s", "--shutdown-grace=1s"]
         command += ["--served-endpoint-header", "--request-log", *flags]
         super().__init__(name, command, folder / f"{name}.log")
 
@@ -138,8 +139,9 @@ class Stack:
         self.pool_file = folder / "pool.yaml"
         self.access_log = folder / "access.log"
         self.write_pool(servers if pool is None else pool, fail_open=fail_open)
+        pool_flags = [f"--pool-file={self.pool_file}"]
         self.pickers = [
-            Picker(f"epp-{number}", folder, self.pool_file, ports, picker_flags)
+            Picker(f"epp-{number}", folder, pool_flags, ports, picker_flags)
             for number in range(1, pickers + 1)
         ]
         settings = EnvoySettings(

@@ -1,0 +1,167 @@
+"""Envoy in front of the pickers of a pool in a cluster, model servers, and who runs their pods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import openai
+
+from epp.standalone.envoy_clusters import Address
+from epp.standalone.envoy_config import EnvoySettings
+from tests.fakes.kube_objects import inference_pool, pod, pod_status
+from tests.fakes.programs import wait_until
+from tests.fakes.stack import LOOPBACK, Gateway, Picker, PortSource, Simulator, sum_of
+from tests.kube.caller import Caller
+
+
+class ModelServer(Simulator):
+    """A simulated model server on an address of loopback, as a pod has an address of its own."""
+
+    def __init__(self, name: str, folder: Path, at: Address) -> None:
+        super().__init__(name, folder, ["--host", at.host, "--port", str(at.port)])
+        self.at = at
+
+    def requests_served(self) -> int:
+        """How many requests it has answered."""
+        page = httpx.get(f"http://{self.at}/metrics").text
+        return int(sum_of(page, "vllm:request_success_total"))
+
+
+class Models:
+    """One pool and the pods of a namespace, as their owner changes them."""
+
+    def __init__(self, owner: Caller, namespace: str, pool_name: str) -> None:
+        self._owner = owner
+        self._pool = inference_pool(name=pool_name, namespace=namespace)
+        self.namespace = namespace
+        self.pool_name = pool_name
+
+    def create_pool(self, *ports: int, **spec: Any) -> None:
+        """Create the pool, of pods that are called llama."""
+        pool = inference_pool(*ports, name=self.pool_name, namespace=self.namespace, **spec)
+        self._owner.create(pool)
+
+    def change_pool(self, **spec: Any) -> None:
+        """Merge into the pool's spec."""
+        self._owner.patch(self._pool, {"spec": spec})
+
+    def delete_pool(self) -> None:
+        """Delete the pool."""
+        self._owner.delete(self._pool)
+
+    def add_pod(self, name: str, ip: str, *, app: str = "llama", ready: bool = True) -> None:
+        """Create a pod that runs."""
+        self._owner.create(pod(name, {"app": app}, namespace=self.namespace))
+        self.set_status(name, ip, ready=ready)
+
+    def set_status(self, name: str, ip: str, *, ready: bool = True) -> None:
+        """Say where a pod runs, and whether it is ready."""
+        status = pod_status(ip, ready=ready)
+        self._owner.patch(pod(name, namespace=self.namespace), status, "/status")
+
+    def ask_for_deletion(self, name: str) -> None:
+        """Begin the graceful deletion of a pod."""
+        self._owner.delete(pod(name, namespace=self.namespace))
+
+    def delete_pod(self, name: str) -> None:
+        """Delete a pod as a kubelet does in the end."""
+        self._owner.delete(pod(name, namespace=self.namespace), gracePeriodSeconds="0")
+
+
+class ClusterStack:
+    """Envoy in front of pickers that follow a cluster. A context that ends them all."""
+
+    def __init__(
+        self,
+        folder: Path,
+        ports: PortSource,
+        picker_flags: Sequence[str],
+        *,
+        pickers: int = 1,
+        tls: bool = True,
+    ) -> None:
+        flags = [f"--secure-serving={str(tls).lower()}"]
+        self.pickers = [
+            Picker(f"epp-{number}", folder, picker_flags, ports, flags)
+            for number in range(1, pickers + 1)
+        ]
+        settings = EnvoySettings(
+            listener=Address(LOOPBACK, ports.take()),
+            admin=Address(LOOPBACK, ports.take()),
+            pickers=tuple(picker.ext_proc for picker in self.pickers),
+            fail_open=False,
+            epp_tls=tls,
+        )
+        self.gateway = Gateway("envoy", folder, settings)
+        self.client = openai.OpenAI(base_url=f"{self.url}/v1", api_key="none", max_retries=0)
+
+    @property
+    def url(self) -> str:
+        return self.gateway.url
+
+    @property
+    def picker(self) -> Picker:
+        """The first picker."""
+        return self.pickers[0]
+
+    def __enter__(self) -> Self:
+        try:
+            for picker in self.pickers:
+                picker.start()
+            # Envoy tries again only a second after a first health check that failed.
+            wait_until(self._is_served, "a picker is ready", self.picker)
+            self.gateway.start()
+            wait_until(self.gateway.is_live, "Envoy", self.gateway)
+            wait_until(lambda: len(self.healthy_pickers()) == 1, "a healthy picker")
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def healthy_pickers(self) -> set[Address]:
+        """Pickers that pass Envoy's health check."""
+        url = f"{self.gateway.admin_url}/clusters"
+        clusters = httpx.get(url, params={"format": "json"}).json()["cluster_statuses"]
+        (hosts,) = [each["host_statuses"] for each in clusters if each["name"] == "epp"]
+        return {
+            Address(socket["address"], socket["port_value"])
+            for host in hosts
+            if not host["health_status"].get("failed_active_health_check")
+            and (socket := host["address"]["socket_address"])
+        }
+
+    def _is_served(self) -> bool:
+        return any(
+            picker.is_running and pool_of(picker).get("ready", False) for picker in self.pickers
+        )
+
+    def _end(self) -> None:
+        self.client.close()
+        for program in (self.gateway, *self.pickers):
+            program.kill()
+
+
+def pool_of(picker: Picker) -> dict[str, Any]:
+    """The pool as the picker sees it; empty while it does not listen."""
+    try:
+        seen: dict[str, Any] = httpx.get(f"http://{picker.admin}/pool").json()
+    except httpx.TransportError:
+        return {}
+    return seen
+
+
+def endpoints_of(picker: Picker) -> set[str]:
+    """Addresses that the picker may choose."""
+    return {endpoint["address"] for endpoint in pool_of(picker).get("endpoints", [])}
