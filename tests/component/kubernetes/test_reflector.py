@@ -118,10 +118,12 @@ async def test_a_server_without_watch_list_is_asked_for_it_once(
 
     async with watched_pods(client) as pods:
         await pods.until()
+        await kube.create(pod("theirs", {"app": "other"}))
         await kube.restart()
         await kube.create(pod("a"))
         await pods.until("a")
 
+        assert pods.observer.relists[RelistReason.EXPIRED] == 1
         asked = [s for s in kube.requests("watch", "pods") if "sendInitialEvents" in s.query]
         assert len(asked) == 1
 
