@@ -8,7 +8,7 @@ from typing import Any
 
 Matches = Callable[[Mapping[str, Any]], bool]
 
-_SET = re.compile(r"(\S+)\s+(in|notin)\s+\(([^)]*)\)")
+_SET = re.compile(r"(\S+)\s+(in|notin)\s+\(([^)]*)\)")  # codespell:ignore notin
 _COMMA = re.compile(r",(?![^(]*\))")
 
 

@@ -395,7 +395,7 @@ async def test_a_selector_alone_is_a_pool_without_a_failure_mode(
     datastore = Datastore()
     source = SelectorSource(
         client,
-        selector="app in (llama, mistral), tier notin (old)",
+        selector="app in (llama, mistral), tier notin (old)",  # codespell:ignore notin
         target_ports=[8000, 8001],
         namespace="models",
         pool_name="deployment",
