@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from epp.framework.errors import ConfigError
+from epp.framework.errors import ConfigError, PortTaken
 from epp.transport.certificates import CERTIFICATE_FILE, KEY_FILE, load_pair
 
 SHUTDOWN_SECONDS = 2.0
@@ -44,7 +44,7 @@ class HttpPort:
             await web.TCPSite(runner, self._host, self._port, ssl_context=tls).start()
         except OSError as error:
             await runner.cleanup()
-            raise ConfigError(
+            raise PortTaken(
                 f"{self._port_flag}: can't listen on {self._host}:{self._port}: {error.strerror}"
             ) from error
         self._runner = runner

@@ -2,6 +2,7 @@
 
     PickerError
     ├── ConfigError      start-up stops with exit code 2
+    │   └── PortTaken    … unless there is another port to try
     └── Rejection        the request ends with an HTTP status the client will see
 
 Anything else is a bug or a plugin's fault; it is contained where it happens and answered by
@@ -19,6 +20,10 @@ class PickerError(Exception):
 
 class ConfigError(PickerError):
     """The process was told something it can't work with: names field, value and what is allowed."""
+
+
+class PortTaken(ConfigError):
+    """A port can't be listened on; another one may do."""
 
 
 class ErrorCode(StrEnum):

@@ -13,7 +13,7 @@ from typing import Protocol
 from epp.app.options import ServeOptions
 from epp.datastore.datastore import Snapshot
 from epp.datastore.inference_pool import AppProtocol, FailureMode, failure_mode_in_force
-from epp.framework.errors import ConfigError
+from epp.framework.errors import ConfigError, PortTaken
 from epp.standalone.addresses import LOOPBACK, Addresses, assign_addresses
 from epp.standalone.banner import Running, banner
 from epp.standalone.envoy_clusters import Address
@@ -28,6 +28,7 @@ from epp.standalone.tether import tethered
 
 FIRST_SIMULATOR_PORT = 8101
 START_SECONDS = 30.0
+START_TRIES = 3
 MODEL_SERVERS_SECONDS = 3.0
 GRACE_SECONDS = 3.0
 SETTLE_ATTEMPTS = 40
@@ -100,11 +101,7 @@ class Supervisor:
 
     async def _start(self) -> Running:
         async with starting_alone(START_SECONDS):
-            addresses = assign_addresses(self._options, self._ports)
-            pool_file = await self._pool_file()
-            picker = self._build_picker(self._picker_options(pool_file, addresses))
-            self._household.at_end(picker.stop)
-            await picker.start()
+            addresses, picker = await self._start_picker(await self._pool_file())
             snapshot = picker.snapshot()
             settings = self._envoy_settings(snapshot, addresses)
             await self._start_envoy(settings)
@@ -120,6 +117,22 @@ class Supervisor:
             moved=self._ports.moved,
             note=note,
         )
+
+    async def _start_picker(self, pool_file: Path) -> tuple[Addresses, EndpointPicker]:
+        """On the ports asked for, or others: a free one may be taken before it is used."""
+        tries = START_TRIES
+        while True:
+            addresses = assign_addresses(self._options, self._ports)
+            picker = self._build_picker(self._picker_options(pool_file, addresses))
+            self._household.at_end(picker.stop)
+            try:
+                await picker.start()
+            except PortTaken:
+                tries -= 1
+                if not tries:
+                    raise
+            else:
+                return addresses, picker
 
     async def _pool_file(self) -> Path:
         options = self._options

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import structlog
 
-from epp.framework.errors import ConfigError
+from epp.framework.errors import PortTaken
 from epp.transport.grpc_stream import (
     GrpcStream,
     MessageTooLarge,
@@ -198,7 +198,7 @@ class GrpcServer:
             else:
                 port = server.add_secure_port(target, self._credentials)
         except RuntimeError as error:
-            raise ConfigError(
+            raise PortTaken(
                 f"{self._port_flag}: can't listen on {target}; another process may use the port"
             ) from error
         await server.start()
