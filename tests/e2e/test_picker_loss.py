@@ -11,6 +11,7 @@ from tests.fakes.stack import MODEL, MakeStack, Stack
 pytestmark = pytest.mark.e2e
 
 PROMPT = "x" * 200_000
+SERVED = "x-gateway-destination-endpoint-served"
 
 
 def complete(stack: Stack) -> httpx.Response:
@@ -25,10 +26,10 @@ def test_fail_close_answers_503_until_the_picker_is_back(make_stack: MakeStack) 
     during = complete(stack)
     stack.wait_healthy(0)
     stack.picker.start()
-    stack.wait_healthy(1)
 
     assert during.status_code == 503
-    assert complete(stack).status_code == 200
+    # Not by the count of healthy hosts: an ejection may end before the health check has begun.
+    wait_until(lambda: complete(stack).status_code == 200, "an answer of the picker")
 
 
 def test_fail_open_serves_whole_bodies_without_a_picker(make_stack: MakeStack) -> None:
@@ -50,11 +51,10 @@ def test_a_picker_that_hangs_is_taken_out(make_stack: MakeStack) -> None:
     wait_until(lambda: stack.gateway.healthy_pickers() == 0, "a failed health check")
     during = complete(stack)
     stack.picker.resume()
-    stack.wait_healthy(1)
 
     assert during.status_code == 200
-    assert "x-gateway-destination-endpoint-served" not in during.headers
-    assert complete(stack).headers["x-gateway-destination-endpoint-served"]
+    assert SERVED not in during.headers
+    wait_until(lambda: SERVED in complete(stack).headers, "a pick")
 
 
 def test_a_second_picker_takes_over(make_stack: MakeStack) -> None:
