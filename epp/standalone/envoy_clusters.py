@@ -79,8 +79,12 @@ def epp_cluster(pickers: Sequence[Address], *, tls: bool) -> dict[str, Any]:
         "lb_policy": "LEAST_REQUEST",
         "connect_timeout": "1s",
         "circuit_breakers": _circuit_breakers(),
-        # No healthy picker: fail at once rather than try a dead one.
-        "common_lb_config": {"healthy_panic_threshold": {"value": 0}},
+        "common_lb_config": {
+            # No healthy picker: fail at once rather than try a dead one.
+            "healthy_panic_threshold": {"value": 0},
+            # Else what a health check finds within a second of another change waits for its end.
+            "update_merge_window": "0s",
+        },
         "health_checks": [health_check],
         "outlier_detection": _outlier_detection(),
         "typed_extension_protocol_options": {

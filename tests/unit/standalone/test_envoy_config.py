@@ -124,7 +124,10 @@ def test_every_replica_is_a_host_of_the_picker_cluster() -> None:
 
     assert hosts(entry) == list(pickers)
     assert entry["type"] == "STATIC"
-    assert entry["common_lb_config"] == {"healthy_panic_threshold": {"value": 0}}
+    assert entry["common_lb_config"] == {
+        "healthy_panic_threshold": {"value": 0},
+        "update_merge_window": "0s",
+    }
 
 
 def test_a_name_is_resolved_by_dns() -> None:
