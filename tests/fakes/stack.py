@@ -117,6 +117,19 @@ class Gateway(Program):
         """Pickers that pass Envoy's health check."""
         return self.stats("cluster.epp.membership_healthy")["cluster.epp.membership_healthy"]
 
+    def checked_pickers(self) -> set[Address]:
+        """Which pickers pass it."""
+        page = httpx.get(f"{self.admin_url}/clusters", params={"format": "json"}).json()
+        (hosts,) = [
+            each["host_statuses"] for each in page["cluster_statuses"] if each["name"] == "epp"
+        ]
+        return {
+            Address(socket["address"], socket["port_value"])
+            for host in hosts
+            if not host["health_status"].get("failed_active_health_check")
+            and (socket := host["address"]["socket_address"])
+        }
+
 
 class Stack:
     """Envoy in front of pickers in front of model servers. A context that ends them all."""

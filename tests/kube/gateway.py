@@ -116,7 +116,7 @@ class ClusterStack:
             wait_until(self._is_served, "a picker is ready", self.picker)
             self.gateway.start()
             wait_until(self.gateway.is_live, "Envoy", self.gateway)
-            wait_until(lambda: len(self.healthy_pickers()) == 1, "a healthy picker")
+            wait_until(lambda: len(self.gateway.checked_pickers()) == 1, "a healthy picker")
         except BaseException:
             self._end()
             raise
@@ -129,18 +129,6 @@ class ClusterStack:
         trace: TracebackType | None,
     ) -> None:
         self._end()
-
-    def healthy_pickers(self) -> set[Address]:
-        """Pickers that pass Envoy's health check."""
-        url = f"{self.gateway.admin_url}/clusters"
-        clusters = httpx.get(url, params={"format": "json"}).json()["cluster_statuses"]
-        (hosts,) = [each["host_statuses"] for each in clusters if each["name"] == "epp"]
-        return {
-            Address(socket["address"], socket["port_value"])
-            for host in hosts
-            if not host["health_status"].get("failed_active_health_check")
-            and (socket := host["address"]["socket_address"])
-        }
 
     def _is_served(self) -> bool:
         return any(

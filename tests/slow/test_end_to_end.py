@@ -188,6 +188,10 @@ def test_traffic_follows_pods_that_lose_readiness_go_and_come_back_elsewhere(
     assert_served_by(stack, third.at)
     assert first.requests_served() == before
 
+    models.set_status("a", first.at.host)
+    wait_for_endpoints(stack.picker, first.at)
+    assert_served_by(stack, first.at)
+
 
 def test_a_target_port_that_is_added_is_served(
     models: Models, servers: list[ModelServer], make_stack: MakeStack
@@ -290,6 +294,26 @@ def test_no_request_fails_while_the_api_server_is_frozen_or_gone(
     assert set(load.outcomes) == {"200"}
 
 
+def test_a_pool_without_a_ready_pod_says_why_it_refuses(
+    models: Models, servers: list[ModelServer], make_stack: MakeStack
+) -> None:
+    place = servers[0].at
+    models.create_pool(place.port)
+    models.add_pod("a", place.host, ready=False)
+    stack = make_stack()
+
+    refused = ask(stack)
+    models.set_status("a", place.host)
+    wait_for_endpoints(stack.picker, place)
+    answered = ask(stack)
+    models.change_pool(selector={"matchLabels": {"app": "nobody"}})
+    wait_for_endpoints(stack.picker)
+    refused_again = ask(stack)
+
+    assert [each.status for each in (refused, answered, refused_again)] == [503, 200, 503]
+    assert refused.headers[REASON] == refused_again.headers[REASON] == "rejected-no-endpoints"
+
+
 def test_requests_of_a_pool_that_was_deleted_are_refused_until_there_is_another(
     models: Models, servers: list[ModelServer], make_stack: MakeStack
 ) -> None:
@@ -304,7 +328,7 @@ def test_requests_of_a_pool_that_was_deleted_are_refused_until_there_is_another(
     assert ask(stack).status == 503
     # Envoy may have noticed that no picker is ready, and not have asked: its answer has no reason.
     refused = asyncio.run(answer_of(stack.picker))
-    wait_until(lambda: not stack.healthy_pickers(), "no healthy picker")
+    wait_until(lambda: not stack.gateway.checked_pickers(), "no healthy picker")
     assert ask(stack).status == 503
 
     models.create_pool(place.port)
@@ -329,7 +353,7 @@ def leader_of(stack: ClusterStack) -> Picker:
 
     def is_alone() -> bool:
         ready = {each.ext_proc for each in stack.pickers if pool_of(each).get("ready")}
-        return len(ready) == 1 and stack.healthy_pickers() == ready
+        return len(ready) == 1 and stack.gateway.checked_pickers() == ready
 
     wait_until(is_alone, "one picker leads")
     (leader,) = [each for each in stack.pickers if pool_of(each).get("ready")]
