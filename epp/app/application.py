@@ -145,6 +145,7 @@ class Application:
         if options.elects_leader:
             self._events.leadership_changed(False)
             elector = cluster.elector(self._events.leadership_changed, self._election_timing)
+            self._health.doubt_leader(lambda: elector.is_leader)
             self._election = self._background.spawn(self._elect(elector), "leader election")
 
     def _follow(self, source: Source, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -67,12 +68,15 @@ class HealthState:
 
     def __init__(self, *, has_election: bool = False) -> None:
         self._conditions = HealthConditions(has_election=has_election)
+        self._holds_lease: Callable[[], bool] = lambda: True
         self._changed = asyncio.Event()
         self._is_closed = False
 
     @property
     def conditions(self) -> HealthConditions:
         """The conditions as they are now."""
+        if self._conditions.is_leader and not self._holds_lease():
+            return replace(self._conditions, is_leader=False)
         return self._conditions
 
     @property
@@ -93,8 +97,15 @@ class HealthState:
         self._become(replace(self._conditions, are_plugins_ready=are_ready))
 
     def set_leader(self, is_leader: bool) -> None:
-        """This replica holds the lease."""
+        """This replica has won the lease, or knows that it lost it."""
         self._become(replace(self._conditions, is_leader=is_leader))
+
+    def doubt_leader(self, holds_lease: Callable[[], bool]) -> None:
+        """Ask whether the lease can still be held each time that the leader's health is asked for.
+
+        A process that was frozen is asked before it has noticed that another one leads.
+        """
+        self._holds_lease = holds_lease
 
     def set_draining(self) -> None:
         """The process has been told to stop."""
@@ -102,7 +113,7 @@ class HealthState:
 
     def not_ready_reasons(self) -> list[str]:
         """Why this replica should get no traffic; empty when it is ready."""
-        return self._conditions.not_ready_reasons()
+        return self.conditions.not_ready_reasons()
 
     async def changed(self) -> None:
         """Wait for other conditions, or for `close`."""

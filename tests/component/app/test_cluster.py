@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -326,6 +327,19 @@ async def test_a_lost_lease_is_told_and_makes_it_not_ready(
         assert application.has_lost_lease
         assert await ready(ports) == "NOT_SERVING"
         assert await health(ports.health, "liveness") == "SERVING"
+
+
+async def test_a_leader_that_was_frozen_for_too_long_is_not_ready_before_it_has_noticed(
+    kube: FakeKubeApi, options: ServeOptions
+) -> None:
+    await kube.create(inference_pool(8000))
+    timing = ElectionTiming(lease=15, renew_deadline=2, retry=0.01)
+    async with running(electing(options), election_timing=timing) as (application, _):
+        await eventually(lambda: application.pool_view().ready)
+
+        time.sleep(timing.renew_deadline)  # noqa: ASYNC251 - nothing runs meanwhile
+
+        assert application.pool_view().not_ready_reasons == ["another replica is the leader"]
 
 
 async def take_lease(kube: FakeKubeApi) -> None:

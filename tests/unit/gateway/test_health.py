@@ -140,3 +140,18 @@ async def test_a_closed_state_keeps_nobody_waiting() -> None:
     state.close()
 
     await state.changed()
+
+
+def test_a_leader_that_can_not_hold_the_lease_any_more_is_not_ready_before_it_is_told() -> None:
+    holds_lease = True
+    state = HealthState(has_election=True)
+    state.set_synced(True)
+    state.doubt_leader(lambda: holds_lease)
+    assert state.not_ready_reasons() == ["another replica is the leader"]
+    state.set_leader(True)
+    assert state.conditions.status_of("") is SERVING
+
+    holds_lease = False
+
+    assert state.conditions.status_of("") is NOT_SERVING
+    assert state.not_ready_reasons() == ["another replica is the leader"]
