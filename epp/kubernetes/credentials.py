@@ -19,6 +19,7 @@ from epp.framework.errors import ConfigError
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _READ_TOKEN_AGAIN_AFTER_SECONDS = 60.0
+_PLUGIN_TIMEOUT_SECONDS = 30.0
 _BEARER = "BearerToken"
 
 
@@ -49,18 +50,19 @@ async def find_credentials(
     *,
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
+    plugin_timeout: float = _PLUGIN_TIMEOUT_SECONDS,
 ) -> Credentials:
     """Those of the kubeconfig that was given, else of the pod, else of ~/.kube/config.
 
     Raises `ConfigError` when there are none, or when they can't be read.
     """
     if given := str(kubeconfig or environ.get("KUBECONFIG", "")):
-        return await _from_kubeconfig(given, context)
+        return await _from_kubeconfig(given, context, plugin_timeout)
     if environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").is_file():
         return await _in_cluster(environ, service_account)
     default = f"{environ.get('HOME', '')}/.kube/config"
     if _is_file(default):
-        return await _from_kubeconfig(default, context)
+        return await _from_kubeconfig(default, context, plugin_timeout)
     raise ConfigError(
         "no Kubernetes API server is known: this is not a pod with a service account, and there is "
         "no kubeconfig; name one by --kubeconfig or KUBECONFIG, or put it at ~/.kube/config"
@@ -128,7 +130,7 @@ class _TokenFile:
         self.text = text.strip()
 
 
-async def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
+async def _from_kubeconfig(paths: str, context: str | None, plugin_timeout: float) -> Credentials:
     if not any(map(_is_file, paths.split(os.pathsep))):
         raise ConfigError(f"kubeconfig {paths}: there is no such file")
     configuration = _configuration()
@@ -136,7 +138,13 @@ async def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
 
     async def load() -> None:
         try:
-            await config.load_kube_config(paths, context, client_configuration=configuration)
+            # A plugin that hangs, for want of a user to ask, would keep all requests waiting.
+            async with asyncio.timeout(plugin_timeout):
+                await config.load_kube_config(paths, context, client_configuration=configuration)
+        except TimeoutError as error:
+            raise ConfigError(
+                f"kubeconfig {paths}: no credentials within {plugin_timeout:g} s"
+            ) from error
         except (config.ConfigException, yaml.YAMLError, OSError) as error:
             raise ConfigError(f"kubeconfig {paths}: {error}") from error
         except _WRONG_SHAPE as error:

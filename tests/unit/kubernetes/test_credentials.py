@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,17 @@ async def test_an_authority_that_is_no_certificate_is_an_error(tmp_path: Path) -
 
     with pytest.raises(ConfigError, match="certificates towards the API server"):
         api_client(credentials, "epp")
+
+
+async def test_a_plugin_that_hangs_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("kubernetes_asyncio.config.load_kube_config", hang)
+    path = tmp_path / "kubeconfig"
+    path.touch()
+
+    with pytest.raises(ConfigError, match=r"kubeconfig: no credentials within 0\.01 s"):
+        await find_credentials(path, environ={}, service_account=NO_POD, plugin_timeout=0.01)
