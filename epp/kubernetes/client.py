@@ -21,7 +21,7 @@ from epp.kubernetes.credentials import (
     find_credentials,
     plain_credentials,
 )
-from epp.kubernetes.objects import decode_status
+from epp.kubernetes.objects import UNREADABLE, decode_status
 
 log = structlog.get_logger(__name__)
 
@@ -254,7 +254,7 @@ async def status_error(response: KubeResponse) -> KubeStatusError:
     retry_after = _seconds(response.headers.get("Retry-After"))
     try:
         status = decode_status(content)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         text = " ".join(content[: 2 * _LONGEST_MESSAGE].decode("utf-8", "replace").split())
         return KubeStatusError(response.status, "", text[:_LONGEST_MESSAGE], retry_after)
     return KubeStatusError(

@@ -13,6 +13,7 @@ import structlog
 
 from epp.kubernetes.client import KubeStatusError
 from epp.kubernetes.objects import (
+    UNREADABLE,
     decode_bookmark,
     decode_event,
     decode_metadata,
@@ -73,6 +74,7 @@ class Intake(Generic[T]):
         self._on_synced = on_synced
         self._reached_version = ""
         self._relist_reason = RelistReason.FIRST
+        self._told_unreadable: set[ObjectKey | None] = set()
         self.version: str | None = None
         """Where the next watch goes on; None: everything is to be asked for anew."""
         self.relists = 0
@@ -96,6 +98,7 @@ class Intake(Generic[T]):
     def replace(self, collected: Collected[T], version: str) -> None:
         """A list is complete: these are all objects there are."""
         changes = self._store.replace(collected.objects.values(), collected.unreadable)
+        self._told_unreadable &= collected.unreadable
         name = self._resource.name
         if reached := self._reached_version:
             repairs = sum(_should_be_known(change, reached, version) for change in changes)
@@ -168,6 +171,7 @@ class Intake(Generic[T]):
         metadata = decode_metadata(content)
         if type_ is EventType.DELETED:
             self._store.delete(metadata.key)
+            self._told_unreadable.discard(metadata.key)
         elif (new := self._read(content)) is not None:
             self._store.upsert(new)
         self._reached(metadata.resource_version)
@@ -185,23 +189,31 @@ class Intake(Generic[T]):
 
     def _read(self, content: msgspec.Raw) -> KubeObject[T] | None:
         try:
-            return self._resource.decode(content)
-        except msgspec.MsgspecError as error:
-            name = self._resource.name
-            self._observer.watch_failed(name, WatchErrorKind.DECODE)
+            new = self._resource.decode(content)
+        except UNREADABLE as error:
+            self._skipped(_key_of(content), str(error))
+            return None
+        self._told_unreadable.discard(new.key)
+        return new
+
+    def _skipped(self, key: ObjectKey | None, problem: str) -> None:
+        name = self._resource.name
+        self._observer.watch_failed(name, WatchErrorKind.DECODE)
+        # Once for each object: it is told anew at every change of it.
+        if key not in self._told_unreadable:
+            self._told_unreadable.add(key)
             log.warning(
                 "object can't be read and is skipped",
                 resource=name,
-                object=str(_key_of(content)),
-                problem=str(error),
+                object=str(key),
+                problem=problem,
             )
-            return None
 
 
 def _key_of(content: msgspec.Raw) -> ObjectKey | None:
     try:
         return decode_metadata(content).key
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return None
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from epp.kubernetes.client import KubeClient, KubeStatusError, KubeUnreachable, status_error
 from epp.kubernetes.lease import Lease, LeaseError, LeaseRecord
+from epp.kubernetes.objects import UNREADABLE
 
 _API = "/apis/coordination.k8s.io/v1"
 
@@ -89,7 +90,7 @@ def _lease(content: bytes) -> Lease:
     try:
         manifest = msgspec.json.decode(content, type=dict[str, Any])
         spec = msgspec.convert(manifest, _Manifest).spec or _Spec()
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise LeaseError(f"the API server sent a Lease that can't be read: {error}") from error
     record = LeaseRecord(
         holder=spec.holder_identity or "",

@@ -10,6 +10,9 @@ from epp.datastore.inference_pool import GROUP
 from epp.datastore.pods import ACTIVE_PORTS, LEGACY_ACTIVE_PORTS, Pod
 from epp.kubernetes.resource import KubeObject, ObjectKey, Resource, T
 
+UNREADABLE = (msgspec.MsgspecError, RecursionError)
+"""What decoding raises, the latter for what is nested too deep."""
+
 
 class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What identifies an object of any kind."""
@@ -146,6 +149,9 @@ def decode_pod(content: bytes | msgspec.Raw) -> KubeObject[Pod]:
     """A pod: ready if its condition Ready says so, terminating once its deletion was asked for."""
     source = _decode_pod(content)
     metadata, status = source.metadata, source.status
+    if not metadata.uid:
+        # All of that kind would be one pod.
+        raise msgspec.ValidationError("Object has no uid - at `$.metadata`")
     ips = tuple(entry.ip for entry in status.pod_ips or () if entry.ip)
     if not ips and status.pod_ip:
         ips = (status.pod_ip,)

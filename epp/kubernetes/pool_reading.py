@@ -5,8 +5,6 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-import msgspec
-
 from epp.datastore.datastore import Datastore
 from epp.datastore.inference_pool import parse_inference_pool
 from epp.framework.errors import ConfigError
@@ -59,7 +57,7 @@ async def _list(client: KubeClient, resource: Resource[T]) -> list[T]:
     try:
         items = objects.decode_list(content).items or []
         return [resource.decode(item).value for item in items]
-    except msgspec.MsgspecError as error:
+    except objects.UNREADABLE as error:
         raise KubeStatusError(
             HTTPStatus.OK, "Unreadable", f"the answer is no list of {resource.name}: {error}"
         ) from error

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Generic
 
-import msgspec
 import structlog
 from aiohttp import ClientTimeout
 
@@ -26,7 +25,7 @@ from epp.kubernetes.client import (
 from epp.kubernetes.failure_report import FailureReport
 from epp.kubernetes.intake import Collected, ErrorEvent, Intake, WatchStream
 from epp.kubernetes.line_buffer import LineBuffer, LineTooLong
-from epp.kubernetes.objects import decode_list
+from epp.kubernetes.objects import UNREADABLE, decode_list
 from epp.kubernetes.observer import KubernetesObserver, RelistReason, WatchErrorKind
 from epp.kubernetes.reflector_settings import ReflectorSettings
 from epp.kubernetes.resource import Resource, T
@@ -95,6 +94,7 @@ class Reflector(Generic[T]):
         self._resync_interval = settings.resync_interval * rng.uniform(0.8, 1.2)
         self._synced_at = 0.0
         self._last_failure: WatchErrorKind | None = None
+        self._expired_at = float("-inf")
         self._verb = "list"
 
     @property
@@ -128,7 +128,7 @@ class Reflector(Generic[T]):
             return self._failed(WatchErrorKind.UNREACHABLE, str(error))
         except _ShortStream as error:
             return self._failed(WatchErrorKind.SHORT_STREAM, str(error))
-        except (msgspec.MsgspecError, LineTooLong) as error:
+        except (*UNREADABLE, LineTooLong) as error:
             self._intake.forget_version(RelistReason.REFUSED)
             return self._failed(WatchErrorKind.DECODE, str(error))
         return 0.0
@@ -162,7 +162,9 @@ class Reflector(Generic[T]):
         # Without a version: with one the server ignores the limit, or knows it no longer.
         query = {**self._resource.selection, "limit": str(settings.page_size)}
         while True:
-            async with self._request(query, settings.list_read_timeout) as response:
+            async with self._request(
+                query, settings.list_read_timeout, settings.page_timeout
+            ) as response:
                 page = decode_list(await response.read())
             await self._intake.take_page(collected, page.items or ())
             if not page.metadata.continue_:
@@ -199,9 +201,12 @@ class Reflector(Generic[T]):
             "timeoutSeconds": str(max(1, round(seconds))),
         }
         lines = LineBuffer(settings.max_line_bytes)
-        async with self._request(query, seconds + settings.watch_grace) as response:
+        longest = seconds + settings.watch_grace
+        ends = self._now() + longest
+        async with self._request(query, longest) as response:
             chunks = response.chunks()
-            while chunk := await self._next_chunk(chunks, stream):
+            # What trickles for ever without an event would never be silent for long enough.
+            while self._now() < ends and (chunk := await self._next_chunk(chunks, stream)):
                 self._observer.contacted(self._resource.name)
                 had_all = stream.initial is None
                 await self._intake.take_lines(stream, lines.feed(chunk))
@@ -224,10 +229,12 @@ class Reflector(Generic[T]):
 
     @asynccontextmanager
     async def _request(
-        self, query: dict[str, str], read_timeout: float
+        self, query: dict[str, str], read_timeout: float, total: float | None = None
     ) -> AsyncIterator[KubeResponse]:
         settings = self._settings
-        timeout = ClientTimeout(sock_connect=settings.connect_timeout, sock_read=read_timeout)
+        timeout = ClientTimeout(
+            total=total, sock_connect=settings.connect_timeout, sock_read=read_timeout
+        )
         async with self._client.request(
             "GET",
             self._resource.path,
@@ -254,7 +261,7 @@ class Reflector(Generic[T]):
 
     def _failed(self, kind: WatchErrorKind, problem: str, retry_after: float = 0.0) -> float:
         settings = self._settings
-        if kind is WatchErrorKind.EXPIRED and self._last_failure is not kind:
+        if kind is WatchErrorKind.EXPIRED and self._expires_seldom():
             pause = self._rng.uniform(0, settings.relist_spread)
         else:
             pause = self._backoff.failed(min(retry_after, settings.longest_retry_after))
@@ -262,6 +269,11 @@ class Reflector(Generic[T]):
         self._observer.watch_failed(self._resource.name, kind)
         self._report.failed(kind, self._verb, problem, pause)
         return pause
+
+    def _expires_seldom(self) -> bool:
+        """Whether this is the first time in a while: lists that work in between are no excuse."""
+        last, self._expired_at = self._expired_at, self._now()
+        return self._now() - last > self._settings.pause_reset_after
 
     def _works(self) -> None:
         self._last_failure = None

@@ -14,6 +14,9 @@ class ReflectorSettings:
     response_timeout: float = 30.0
     """From a request to the headers of its answer."""
     list_read_timeout: float = 30.0
+    """Longest pause inside of an answer."""
+    page_timeout: float = 60.0
+    """Longest time for all of it."""
     watch_seconds: tuple[float, float] = (120.0, 180.0)
     """A watch ends by itself after a random time between these two."""
     watch_grace: float = 15.0

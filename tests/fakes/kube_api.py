@@ -82,6 +82,8 @@ class FakeKubeApi:
         self.watch_list: Literal["on", "off", "endless"] = "on"
         """`off`: as a server that knows but refuses it; `endless`: its end is never told."""
         self.longest_write: int | None = None
+        self.list_gap = 0.0
+        """Seconds between the bytes of a list."""
         self.is_mute = False
         """Whether changes are kept from all watches, for ever."""
         self._served = set(_SERVED)
@@ -321,8 +323,18 @@ class FakeKubeApi:
         if seen.verb == "watch":
             return await self._watch(request, target)
         if seen.verb == "list":
-            return web.json_response(self._page(target, seen.query))
+            return await self._list(request, self._page(target, seen.query))
         return await self._single(request, target, seen)
+
+    async def _list(self, request: web.Request, page: Manifest) -> web.StreamResponse:
+        if not self.list_gap:
+            return web.json_response(page)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for byte in json.dumps(page).encode():
+            await response.write(bytes([byte]))
+            await asyncio.sleep(self.list_gap)
+        return response
 
     async def _single(self, request: web.Request, target: Target, seen: Seen) -> web.Response:
         body = await request.json() if request.can_read_body else {}

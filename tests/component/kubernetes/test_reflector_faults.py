@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +18,7 @@ from tests.fakes.eventually import eventually
 from tests.fakes.kube_api import FakeKubeApi
 from tests.fakes.kube_objects import pod, pod_status
 from tests.fakes.kube_store import target_of
-from tests.fakes.kube_watching import impatient, watched_pods
+from tests.fakes.kube_watching import impatient, running, watched_pods
 
 
 async def test_after_a_restart_pods_that_vanished_meanwhile_are_deleted(
@@ -313,6 +314,100 @@ async def test_an_object_that_cant_be_read_any_more_stays_as_it_was(
         await pods.until()
 
 
+async def test_an_object_that_cant_be_read_is_told_once_however_often_it_changes(
+    kube: FakeKubeApi, client: KubeClient
+) -> None:
+    with capture_logs() as logs:
+        async with watched_pods(client) as pods:
+            await pods.until()
+            for ip in ("10.0.0.1", "10.0.0.2", "10.0.0.3"):
+                put_unreadable(kube, "bad", ip=ip)
+            await pods.until_failed(WatchErrorKind.DECODE, 3)
+            await kube.create(pod("theirs", {"app": "other"}))
+            await kube.restart()
+            await pods.until_failed(WatchErrorKind.DECODE, 4)
+            await kube.delete(pod("bad"), grace_seconds=0)
+            await kube.create(pod("bad"))
+            await pods.until("bad")
+            put_unreadable(kube, "bad")
+            await kube.create(pod("last"))
+            await pods.until("bad", "last")
+
+    skipped = [line["object"] for line in logs if line["event"].startswith("object can't be read")]
+    assert skipped == ["models/bad", "models/bad"]
+
+
+async def test_a_pod_without_uid_is_skipped_since_it_could_not_be_told_from_others(
+    kube: FakeKubeApi, client: KubeClient
+) -> None:
+    nameless = {"type": "ADDED", "object": {"kind": "Pod", "metadata": {"name": "nobody"}}}
+
+    async with watched_pods(client) as pods:
+        await pods.until()
+        kube.inject(json.dumps(nameless).encode() + b"\n")
+        await kube.create(pod("a"))
+        await pods.until("a")
+
+
+async def test_an_object_nested_too_deep_ends_the_watch_and_not_the_reflector(
+    kube: FakeKubeApi, client: KubeClient
+) -> None:
+    await kube.create(pod("a"))
+
+    async with watched_pods(client) as pods:
+        await pods.until("a")
+        kube.inject(b'{"type": "ADDED", "object": ' + b"[" * 5000 + b"]" * 5000 + b"}\n")
+        await pods.until_failed(WatchErrorKind.DECODE)
+        await kube.create(pod("b"))
+        await pods.until("a", "b")
+
+
+async def test_a_watch_that_trickles_past_its_time_is_not_followed_for_ever(
+    kube: FakeKubeApi, client: KubeClient
+) -> None:
+    settings = impatient(watch_seconds=(0.1, 0.1), watch_grace=0.1)
+
+    async def trickle() -> None:
+        while True:
+            kube.inject(b" ")
+            await asyncio.sleep(0.01)
+
+    async with watched_pods(client, settings) as pods, running(trickle()):
+        await pods.until()
+        kube.is_mute = True
+        await eventually(lambda: len(kube.requests("watch", "pods")) > 2)
+
+        assert pods.observer.failures.total() == 0
+
+
+async def test_a_list_that_trickles_is_asked_for_anew(
+    kube: FakeKubeApi, client: KubeClient
+) -> None:
+    await kube.create(pod("a"))
+    kube.watch_list = "off"
+    kube.list_gap = 0.02
+
+    async with watched_pods(client, impatient(page_timeout=0.2)) as pods:
+        await pods.until_failed(WatchErrorKind.UNREACHABLE)
+        kube.list_gap = 0.0
+        await pods.until("a")
+
+
+async def test_versions_that_always_expire_are_relisted_less_and_less_often(
+    kube: FakeKubeApi, client: KubeClient
+) -> None:
+    kube.watch_list = "off"
+    kube.fail(410, reason="Expired", when=lambda seen: "resourceVersion" in seen.query)
+    settings = impatient(relist_spread=0.0, first_pause=1000.0, longest_pause=1000.0)
+
+    async with watched_pods(client, settings) as pods:
+        await pods.until_failed(WatchErrorKind.EXPIRED, 2)
+
+        # The first time is taken for a restart of the API server, the second is not.
+        assert pods.observer.relists.total() == 2
+        assert pods.observer.failures[WatchErrorKind.EXPIRED] == 2
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -368,9 +463,9 @@ async def test_no_fault_makes_a_pod_come_twice(
         assert pods.told().count("+b") == 1
 
 
-def put_unreadable(kube: FakeKubeApi, name: str) -> None:
-    """A pod whose labels are no mapping."""
-    manifest = pod(name)
+def put_unreadable(kube: FakeKubeApi, name: str, *, ip: str = "10.0.0.1") -> None:
+    """A pod whose labels are no mapping of strings."""
+    manifest = {**pod(name), **pod_status(ip)}
     manifest["metadata"] = {**manifest["metadata"], "labels": {"app": "llama", "number": 1}}
     with pytest.raises(msgspec.ValidationError):
         objects.decode_pod(json.dumps(manifest).encode())
