@@ -147,6 +147,46 @@ def _read_pool_group(text: str) -> str:
     return GROUP
 
 
+def _read_object_name(text: str) -> str:
+    if text and not _OBJECT_NAME.fullmatch(text):
+        raise ValueError(
+            f"{text!r} is no name of Kubernetes; allowed: lower-case letters, digits, '-' and '.'"
+        )
+    return text
+
+
+def _read_namespace(text: str) -> str:
+    if text and not _NAMESPACE.fullmatch(text):
+        raise ValueError(
+            f"{text!r} is no namespace; allowed: at most 63 lower-case letters, digits and '-'"
+        )
+    return text
+
+
+def _read_selector(text: str) -> str:
+    if text and not _SELECTOR.fullmatch(text):
+        raise ValueError(
+            f"{text!r} is no label selector; allowed: terms such as app=vllm, app!=vllm,"
+            " app in (a,b), app notin (a,b), app, !app, with commas between them"
+        )
+    return text
+
+
+_OBJECT_NAME = re.compile(
+    r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+)
+_NAMESPACE = re.compile(r"(?=.{1,63}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+# What the API server parses as one (labels.Parse).
+_LABEL = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_KEY = rf"(?:[a-z0-9][-a-z0-9.]{{0,252}}/)?{_LABEL}"
+_VALUE = rf"(?:{_LABEL})?"
+_VALUES = rf"\(\s*{_VALUE}\s*(?:,\s*{_VALUE}\s*)*\)"
+_TERM = (
+    rf"\s*(?:!\s*{_KEY}|{_KEY}(?:\s*(?:==?|!=)\s*{_VALUE}|\s+(?:in|notin)\s*{_VALUES}"
+    rf"|\s*[<>]\s*[0-9]+)?)\s*"
+)
+_SELECTOR = re.compile(rf"{_TERM}(?:,{_TERM})*")
+
 ZAP_LEVELS = ("debug", "info", "error", "panic")
 _NUMBER = re.compile(r"[+-]?[0-9][0-9a-zA-Z_]*")
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
@@ -171,4 +211,7 @@ IpAddress = Annotated[str, Kind("ADDRESS", _read_ip_address)]
 ZapLevel = Annotated[str, Kind("LEVEL", _read_zap_level)]
 Ports = Annotated[tuple[int, ...], Kind("PORT,...", _read_ports, _write_list, is_list=True)]
 Words = Annotated[tuple[str, ...], Kind("NAME,...", _read_words, _write_list, is_list=True)]
+ObjectName = Annotated[str, Kind("NAME", _read_object_name)]
+Namespace = Annotated[str, Kind("NAMESPACE", _read_namespace)]
+LabelSelector = Annotated[str, Kind("SELECTOR", _read_selector)]
 PoolGroup = Annotated[str, Kind("GROUP", _read_pool_group)]

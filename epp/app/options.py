@@ -12,7 +12,10 @@ from epp.app.flag_kinds import (
     Bytes,
     Count,
     IpAddress,
+    LabelSelector,
     MessageLimit,
+    Namespace,
+    ObjectName,
     PoolGroup,
     Port,
     Ports,
@@ -43,9 +46,9 @@ _TRACE_VERBOSITY = 5
 class ServeOptions:
     """Options of one Endpoint Picker process, with the defaults of `epp serve`."""
 
-    pool_name: Annotated[str, Flag(Section.POOL, "InferencePool in the cluster")] = ""
+    pool_name: Annotated[ObjectName, Flag(Section.POOL, "InferencePool in the cluster")] = ""
     pool_namespace: Annotated[
-        str,
+        Namespace,
         Flag(
             Section.POOL,
             "namespace of the pool, or of the selected pods; empty: default",
@@ -56,7 +59,7 @@ class ServeOptions:
         PoolGroup, Flag(Section.POOL, "API group of the pool; there is only one")
     ] = GROUP
     endpoint_selector: Annotated[
-        str,
+        LabelSelector,
         Flag(
             Section.POOL,
             "instead of a pool: label selector of pods, as kubectl takes it; the pool's name is"

@@ -114,7 +114,8 @@ class KubernetesPoolSource:
             self._tell_missing()
 
     def _tell_missing(self) -> None:
-        if self._pools.synced and self._document is None:
+        # Of what happened since the watch broke off, nothing is known.
+        if self._pools.synced and self._document is None and self._pools.problem is None:
             log.warning("InferencePool does not exist, waiting for it", pool=self._name)
 
 

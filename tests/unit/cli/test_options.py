@@ -402,3 +402,31 @@ def test_a_value_that_cannot_be_read_is_no_contradiction_as_well() -> None:
 
 def test_help_is_given_whatever_else_is_wrong() -> None:
     assert parse_serve(["--nope", "--help"]).wants_help
+
+
+@pytest.mark.parametrize(
+    "selector",
+    ["app=vllm", "app==vllm,tier!=x", "a in (b, c), d notin (e),!f , g", "llm-d.ai/role=x", "n>1"],
+)
+def test_selectors_that_the_api_server_takes_are_taken(selector: str) -> None:
+    command = parse_serve(
+        [f"--endpoint-selector={selector}", "--endpoint-target-ports=1", "--pod-name=e-6d5f8-abcde"]
+    )
+
+    assert command.options.endpoint_selector == selector
+
+
+@pytest.mark.parametrize("selector", ["app in (x", "=x", "a b c", "app=Bad Value", ",", "a=b,"])
+def test_a_selector_that_is_none_is_refused_at_the_start(selector: str) -> None:
+    problems = problems_of(
+        f"--endpoint-selector={selector}", "--endpoint-target-ports=1", "--pod-name=e-6d5f8-abcde"
+    )
+
+    assert any("is no label selector" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("flag", ["--pool-name=Bad_Name", "--pool-namespace=Bad NS"])
+def test_names_that_kubernetes_does_not_allow_are_refused(flag: str) -> None:
+    problems = problems_of("--pool-name=pool", flag)
+
+    assert [problem.partition(":")[0] for problem in problems] == [flag.partition("=")[0]]
