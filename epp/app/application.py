@@ -89,6 +89,7 @@ class Application:
         self._stop_at_once = asyncio.Event()
         self._source: Source | None = None
         self._cluster: Cluster | None = None
+        self._elector: LeaderElector | None = None
         self._election: asyncio.Task[None] | None = None
         self._stopping = False
 
@@ -103,12 +104,13 @@ class Application:
     def pool_view(self) -> PoolView:
         """The pool as operators see it."""
         snapshot = self._datastore.snapshot()
-        problem = None if self._source is None else self._source.problem
+        followed = (self._source, self._elector)
+        problems = [each.problem for each in followed if each is not None]
         return view_pool(
             snapshot,
             failure_mode=failure_mode_in_force(self._options.forced_failure_mode, snapshot.pool),
             not_ready_reasons=self._health.not_ready_reasons(),
-            problems=[problem] if problem else [],
+            problems=[problem for problem in problems if problem],
             unmatched=self._datastore.explanations(),
         )
 
@@ -145,6 +147,7 @@ class Application:
         if options.elects_leader:
             self._events.leadership_changed(False)
             elector = cluster.elector(self._events.leadership_changed, self._election_timing)
+            self._elector = elector
             self._health.doubt_leader(lambda: elector.is_leader)
             self._election = self._background.spawn(self._elect(elector), "leader election")
 

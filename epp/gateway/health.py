@@ -57,7 +57,7 @@ class HealthConditions:
             "the pool is gone": self.is_pool_gone,
             "no parser speaks the pool's appProtocol": not self.is_protocol_supported,
             "a plugin is not ready yet": not self.are_plugins_ready,
-            "another replica is the leader": self.has_election and not self.is_leader,
+            "this replica is not the leader": self.has_election and not self.is_leader,
             "shutting down": self.is_draining,
         }
         return [reason for reason, applies in reasons.items() if applies]

@@ -87,6 +87,11 @@ class LeaderElector:
         """Whether nobody else can hold the lease now."""
         return self._leads and self._left() > 0
 
+    @property
+    def problem(self) -> str | None:
+        """Why the lease can't be read or written; None when it can."""
+        return f"leader election: {self._problem}" if self._problem else None
+
     async def run(self) -> None:
         """Compete for the lease, then hold it; returns when it is lost.
 
@@ -105,7 +110,8 @@ class LeaderElector:
     async def _hold(self) -> None:
         while self._may_hold and (left := self._left()) > 0:
             await asyncio.sleep(min(self._timing.retry, left))
-            await self._attempt(min(self._timing.attempt, self._left()))
+            if (left := self._left()) > 0:
+                await self._attempt(min(self._timing.attempt, left))
         log.error("lease lost", identity=self._identity, problem=self._problem or "taken over")
         self._may_hold = False
 

@@ -372,7 +372,7 @@ def test_another_replica_takes_over_from_a_leader_that_dies_or_shuts_down(
     first = leader_of(stack)
     (second,) = [picker for picker in stack.pickers if picker is not first]
     wait_until(lambda: bool(endpoints_of(second)), "the other one knows the pool", second)
-    assert pool_of(second)["notReadyReasons"] == ["another replica is the leader"]
+    assert pool_of(second)["notReadyReasons"] == ["this replica is not the leader"]
     assert ask(stack).status == 200
 
     first.kill()

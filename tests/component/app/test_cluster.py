@@ -280,7 +280,7 @@ async def test_of_two_replicas_the_leader_is_ready_and_hands_over_before_it_drai
         async with running(electing(options), election_timing=QUICK) as (second, second_ports):
             await until_synced(second)
             page = await pool_page(second_ports.admin)
-            assert page["notReadyReasons"] == ["another replica is the leader"]
+            assert page["notReadyReasons"] == ["this replica is not the leader"]
             assert await health(second_ports.health, "stranger") == "SERVICE_UNKNOWN"
             assert await picks(second_ports.grpc) == {"10.0.0.1:8000"}
             metrics = await (await get_page(second_ports.metrics, "/metrics")).text()
@@ -339,7 +339,7 @@ async def test_a_leader_that_was_frozen_for_too_long_is_not_ready_before_it_has_
 
         time.sleep(timing.renew_deadline)  # noqa: ASYNC251 - nothing runs meanwhile
 
-        assert application.pool_view().not_ready_reasons == ["another replica is the leader"]
+        assert application.pool_view().not_ready_reasons == ["this replica is not the leader"]
 
 
 async def take_lease(kube: FakeKubeApi) -> None:

@@ -83,7 +83,7 @@ def test_each_reason_is_named() -> None:
         "the pool has not been read yet",
         "no parser speaks the pool's appProtocol",
         "a plugin is not ready yet",
-        "another replica is the leader",
+        "this replica is not the leader",
         "shutting down",
     ]
 
@@ -147,11 +147,11 @@ def test_a_leader_that_can_not_hold_the_lease_any_more_is_not_ready_before_it_is
     state = HealthState(has_election=True)
     state.set_synced(True)
     state.doubt_leader(lambda: holds_lease)
-    assert state.not_ready_reasons() == ["another replica is the leader"]
+    assert state.not_ready_reasons() == ["this replica is not the leader"]
     state.set_leader(True)
     assert state.conditions.status_of("") is SERVING
 
     holds_lease = False
 
     assert state.conditions.status_of("") is NOT_SERVING
-    assert state.not_ready_reasons() == ["another replica is the leader"]
+    assert state.not_ready_reasons() == ["this replica is not the leader"]
