@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -69,6 +70,9 @@ class _Watcher:
             self.lines.put_nowait(_line("DELETED", gone))
 
 
+_TURNS_OF_AN_ACCEPT = 5
+
+
 class FakeKubeApi:
     """Serves pods, InferencePools and Leases on loopback; one for each test."""
 
@@ -111,15 +115,18 @@ class FakeKubeApi:
             app, shutdown_timeout=0.0, handler_cancellation=True, access_log=None
         )
         await self._runner.setup()
-        site = web.TCPSite(
-            self._runner, "127.0.0.1", self.port, ssl_context=self.tls, reuse_address=True
-        )
-        await site.start()
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        await web.SockSite(self._runner, self._listener, ssl_context=self.tls).start()
         self.port = self._runner.addresses[0][1]
 
     async def kill(self) -> None:
         """End without a goodbye; what is stored stays."""
         if self._runner is not None:
+            # asyncio loses a connection that it has accepted when the server closes before the
+            # connection's handler is made: so let no more in first, and wait for that.
+            asyncio.get_running_loop().remove_reader(self._listener)
+            for _ in range(_TURNS_OF_AN_ACCEPT):
+                await asyncio.sleep(0)
             self.cut()
             await self._runner.cleanup()
             self._runner = None
