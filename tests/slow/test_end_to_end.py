@@ -386,3 +386,27 @@ def test_another_replica_takes_over_from_a_leader_that_dies_or_shuts_down(
     assert "lease released" in second.output()
     assert leader_of(stack) is first
     assert ask(stack).status == 200
+
+
+def test_a_leader_that_freezes_is_replaced_and_claims_nothing_when_it_thaws(
+    namespace: str, admin: Caller, servers: list[ModelServer], make_stack: MakeStack, tmp_path: Path
+) -> None:
+    models = Models(admin, namespace, "llama")
+    models.create_pool(servers[0].at.port)
+    models.add_pod("a", servers[0].at.host)
+    manifests = rendered_as_documented("overlays/ha", namespace, tmp_path)
+    stack = make_stack(manifests=manifests, pickers=2)
+    first = leader_of(stack)
+    (second,) = [picker for picker in stack.pickers if picker is not first]
+    wait_until(lambda: bool(endpoints_of(second)), "the other one knows the pool", second)
+
+    first.pause()
+    try:
+        wait_until(lambda: bool(pool_of(second).get("ready")), "the other one leads", second)
+        wait_until(lambda: ask(stack).status == 200, "an answer of the new leader", second)
+    finally:
+        first.resume()
+
+    assert not pool_of(first).get("ready")
+    assert pool_of(second)["ready"]
+    assert ask(stack).status == 200
