@@ -16,7 +16,9 @@ from epp.request_control.body_hooks import BodyHooks
 from epp.request_control.completion import Completion
 from epp.request_control.director import Director, DirectorSettings
 from epp.request_control.hooks import HookRunner, Hooks
+from epp.request_control.objectives import Objectives
 from epp.request_control.parsing import ParserSelector
+from epp.request_control.plan import RequestPlan
 from epp.request_control.reporting import Reporter
 from epp.request_control.response import ResponseContext, ResponseSettings
 from epp.scheduling.least_in_flight import LeastInFlightScheduler
@@ -45,6 +47,7 @@ class RequestPath:
     """What `Application` runs: the handler of streams, its guard and its tasks."""
 
     processor: ExternalProcessor
+    director: Director
     guard: LoadGuard
     tasks: TaskOwner
 
@@ -56,22 +59,27 @@ def build_request_path(
     *,
     rng: random.Random,
     request_log: RequestLog | None = None,
+    plan: RequestPlan | None = None,
+    objectives: Objectives | None = None,
     hooks: Hooks | None = None,
     scheduler: Scheduler | None = None,
     parsers: Sequence[Parser] | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> RequestPath:
-    """Connect the rooms. Hooks, scheduler and parsers default to the built-in ones."""
+    """Connect the rooms. Without a `plan` it is made of the parts, or of the simplest ones."""
     tasks = TaskOwner()
-    runner = HookRunner(hooks or Hooks(), metrics, now)
-    body_hooks = BodyHooks(runner, tasks)
+    body_hooks = BodyHooks(tasks)
     reporter = Reporter(metrics, request_log, now)
     guard = LoadGuard(settings.overload, metrics, now)
     director = Director(
         datastore=datastore,
-        parsers=ParserSelector(default_parsers() if parsers is None else parsers),
-        hooks=runner,
-        scheduler=scheduler or LeastInFlightScheduler(rng),
+        objectives=objectives or Objectives(),
+        plan=plan
+        or RequestPlan(
+            parsers=ParserSelector(default_parsers() if parsers is None else parsers),
+            hooks=HookRunner(hooks or Hooks(), metrics, now),
+            scheduler=scheduler or LeastInFlightScheduler(rng),
+        ),
         metrics=metrics,
         on_end=Completion(body_hooks, reporter),
         settings=settings.director,
@@ -82,7 +90,6 @@ def build_request_path(
         director=director,
         response=ResponseContext(
             datastore=datastore,
-            hooks=runner,
             body_hooks=body_hooks,
             metrics=metrics,
             settings=settings.response,
@@ -95,4 +102,6 @@ def build_request_path(
         settings=settings.gateway,
         now=now,
     )
-    return RequestPath(processor=ExternalProcessor(context), guard=guard, tasks=tasks)
+    return RequestPath(
+        processor=ExternalProcessor(context), director=director, guard=guard, tasks=tasks
+    )

@@ -13,7 +13,7 @@ import structlog
 from epp.datastore.endpoint_index import EndpointIndex, pool_order
 from epp.datastore.inference_pool import InferencePool
 from epp.datastore.pods import Expansion, Pod, expand_endpoints
-from epp.framework.endpoint import Endpoint, EndpointId, EndpointLoad
+from epp.framework.endpoint import Endpoint, EndpointId, EndpointState
 
 log = structlog.get_logger(__name__)
 
@@ -50,7 +50,7 @@ class _Member:
     pod: Pod
     endpoints: tuple[Endpoint, ...] = ()
     reason: str = ""
-    loads: dict[int, EndpointLoad] = field(default_factory=dict)
+    states: dict[int, EndpointState] = field(default_factory=dict)
     """By port. Kept while the pod is not ready: what was sent to it is still in flight."""
 
 
@@ -158,15 +158,15 @@ class Datastore:
             self._replace(member, ())
             return
         ports = {*self._pool.target_ports, member.pod.fixed_port}
-        member.loads = {port: load for port, load in member.loads.items() if port in ports}
+        member.states = {port: state for port, state in member.states.items() if port in ports}
 
-        def loads(endpoint_id: EndpointId) -> EndpointLoad:
-            load = member.loads.get(endpoint_id.port)
-            if load is None:
-                load = member.loads[endpoint_id.port] = EndpointLoad(self._now)
-            return load
+        def states(endpoint_id: EndpointId) -> EndpointState:
+            state = member.states.get(endpoint_id.port)
+            if state is None:
+                state = member.states[endpoint_id.port] = EndpointState(self._now)
+            return state
 
-        expansion = expand_endpoints(member.pod, self._pool, loads)
+        expansion = expand_endpoints(member.pod, self._pool, states)
         self._explain(member, expansion)
         self._replace(member, expansion.endpoints)
 
@@ -243,5 +243,7 @@ def _metadata(endpoint: Endpoint) -> tuple[object, ...]:
         endpoint.namespace,
         endpoint.rank,
         endpoint.labels,
-        endpoint.load,
+        endpoint.node_address,
+        endpoint.hostname,
+        endpoint.state,
     )

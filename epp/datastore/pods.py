@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from epp.datastore.inference_pool import InferencePool
-from epp.framework.endpoint import Endpoint, EndpointId, EndpointLoad
+from epp.framework.endpoint import Endpoint, EndpointId, EndpointState
 from epp.support.addresses import join_host_port, routable_ip
 
 ACTIVE_PORTS = "llm-d.ai/active-ports"
@@ -25,6 +25,10 @@ class Pod:
     annotations: Mapping[str, str] = field(default_factory=dict)
     ready: bool
     terminating: bool = False
+    node_address: str = ""
+    """IP of the node it runs on."""
+    hostname: str = ""
+    """`spec.hostname`."""
     fixed_port: int | None = None
     """The one port it serves on, whatever the pool's target ports are."""
 
@@ -38,9 +42,9 @@ class Expansion:
 
 
 def expand_endpoints(
-    pod: Pod, pool: InferencePool, loads: Callable[[EndpointId], EndpointLoad]
+    pod: Pod, pool: InferencePool, states: Callable[[EndpointId], EndpointState]
 ) -> Expansion:
-    """The endpoints of `pod`; `loads` knows what has been sent to them so far.
+    """The endpoints of `pod`; `states` knows what is known of them so far.
 
     Terminating pods leave at once: what is in flight there goes on, nothing new is sent.
     Labels are not compared with the pool's selector; whoever brings pods has selected them.
@@ -55,11 +59,13 @@ def expand_endpoints(
     ranks = _ranks(pod, pool)
     if not ranks:
         return Expansion(reason=_why_no_rank(pod, pool))
-    return Expansion(endpoints=tuple(_endpoint(pod, ip, rank, port, loads) for rank, port in ranks))
+    return Expansion(
+        endpoints=tuple(_endpoint(pod, ip, rank, port, states) for rank, port in ranks)
+    )
 
 
 def _endpoint(
-    pod: Pod, ip: str, rank: int, port: int, loads: Callable[[EndpointId], EndpointLoad]
+    pod: Pod, ip: str, rank: int, port: int, states: Callable[[EndpointId], EndpointState]
 ) -> Endpoint:
     endpoint_id = EndpointId(pod.uid, port)
     return Endpoint(
@@ -72,7 +78,9 @@ def _endpoint(
         pod_name=pod.name,
         rank=rank,
         labels=pod.labels,
-        load=loads(endpoint_id),
+        node_address=pod.node_address,
+        hostname=pod.hostname,
+        state=states(endpoint_id),
     )
 
 

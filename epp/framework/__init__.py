@@ -1,1 +1,101 @@
 """The public contract: what a plugin may import."""
+
+from epp.framework.data import DataType, Input, Output, Scope
+from epp.framework.data_layer import (
+    DataSource,
+    EndpointDiscovery,
+    EndpointListener,
+    EndpointSource,
+    ExtractionError,
+    Extractor,
+    HttpTarget,
+    KubernetesEvent,
+    KubernetesExtractor,
+    KubernetesSource,
+    PollingSource,
+)
+from epp.framework.endpoint import Endpoint, EndpointId, EndpointMetrics, EndpointState
+from epp.framework.errors import ConfigError, DropReason, ErrorCode, Rejection
+from epp.framework.flow_control import SaturationDetector
+from epp.framework.headers import Headers
+from epp.framework.metric_specs import CounterSpec, GaugeSpec, HistogramSpec
+from epp.framework.plugin import Parameters, Plugin, PluginContext, Stability
+from epp.framework.request import InferenceRequest, InferenceResponse, TerminationCause
+from epp.framework.request_control import (
+    Admitter,
+    DataProducer,
+    PreRequest,
+    RequestHeader,
+    ResponseBody,
+    ResponseHeader,
+    ResponseMetadata,
+    ResponseProgress,
+    Screener,
+)
+from epp.framework.request_handling import ParsedRequest, Parser, PromptText
+from epp.framework.scheduling import (
+    Filter,
+    Picker,
+    ProfileHandler,
+    ProfileResult,
+    SchedulingResult,
+    Scorer,
+)
+from epp.framework.usage import Usage
+
+__all__ = [
+    "Admitter",
+    "ConfigError",
+    "CounterSpec",
+    "DataProducer",
+    "DataSource",
+    "DataType",
+    "DropReason",
+    "Endpoint",
+    "EndpointDiscovery",
+    "EndpointId",
+    "EndpointListener",
+    "EndpointMetrics",
+    "EndpointSource",
+    "EndpointState",
+    "ErrorCode",
+    "ExtractionError",
+    "Extractor",
+    "Filter",
+    "GaugeSpec",
+    "Headers",
+    "HistogramSpec",
+    "HttpTarget",
+    "InferenceRequest",
+    "InferenceResponse",
+    "Input",
+    "KubernetesEvent",
+    "KubernetesExtractor",
+    "KubernetesSource",
+    "Output",
+    "Parameters",
+    "ParsedRequest",
+    "Parser",
+    "Picker",
+    "Plugin",
+    "PluginContext",
+    "PollingSource",
+    "PreRequest",
+    "ProfileHandler",
+    "ProfileResult",
+    "PromptText",
+    "Rejection",
+    "RequestHeader",
+    "ResponseBody",
+    "ResponseHeader",
+    "ResponseMetadata",
+    "ResponseProgress",
+    "SaturationDetector",
+    "SchedulingResult",
+    "Scope",
+    "Scorer",
+    "Screener",
+    "Stability",
+    "TerminationCause",
+    "Usage",
+]

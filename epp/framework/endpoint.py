@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 RECENT_SECONDS = 30.0
 
@@ -58,6 +58,52 @@ class EndpointLoad:
             self._epoch = epoch
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointMetrics:
+    """What a model server last reported of itself. Immutable; replaced as a whole.
+
+    All zero until it has been heard of. Of an endpoint that is stale the load (waiting, running,
+    KV-cache usage) reads as zero too: it is neutral, not idle, since stale endpoints are
+    candidates only when all of them are (decision 20).
+    """
+
+    waiting_queue_size: int = 0
+    running_requests_size: int = 0
+    kv_cache_usage: float = 0.0
+    """Share of the KV cache in use, 0 to 1."""
+    active_models: frozenset[str] = frozenset()
+    """LoRA adapters that are loaded and running."""
+    waiting_models: frozenset[str] = frozenset()
+    """LoRA adapters that requests wait for."""
+    max_active_models: int = 0
+    cache_block_size: int = 0
+    """Tokens of a KV-cache block; 0: not known."""
+    cache_num_blocks: int = 0
+    updated_at: float | None = None
+    """Monotonic seconds of the last page that said anything; None: never heard of."""
+
+
+NO_METRICS = EndpointMetrics()
+
+
+class EndpointState:
+    """What is known of one endpoint beyond its metadata.
+
+    Survives every snapshot of the pool for as long as the endpoint is the same.
+    """
+
+    __slots__ = ("attributes", "is_stale", "load", "metrics")
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self.load = EndpointLoad(now)
+        self.metrics = NO_METRICS
+        self.is_stale = False
+        """Whether the data layer has heard nothing of it for too long, or never (decision 20).
+        False where nothing is scraped."""
+        self.attributes: dict[str, Any] = {}
+        """Values of `DataType`s with scope ENDPOINT, by key."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Endpoint:
     """One `podIP:port`. Compared by identity; `id` tells whether two are the same endpoint."""
@@ -74,7 +120,26 @@ class Endpoint:
     pod_name: str
     rank: int
     labels: Mapping[str, str] = field(default_factory=dict)
-    load: EndpointLoad = field(default_factory=EndpointLoad)
+    node_address: str = ""
+    """IP of the node the pod runs on; empty: not known."""
+    hostname: str = ""
+    """`spec.hostname` of the pod."""
+    state: EndpointState = field(default_factory=EndpointState)
+
+    @property
+    def load(self) -> EndpointLoad:
+        """What this process has sent there."""
+        return self.state.load
+
+    @property
+    def metrics(self) -> EndpointMetrics:
+        """What the model server last reported."""
+        return self.state.metrics
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether `metrics` are too old to be believed, or were never there."""
+        return self.state.is_stale
 
     def __str__(self) -> str:
         return self.address

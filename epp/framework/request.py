@@ -7,6 +7,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from epp.framework.endpoint import Endpoint
     from epp.framework.headers import Headers
     from epp.framework.request_handling import ParsedRequest
     from epp.framework.usage import Usage
@@ -44,10 +47,21 @@ class InferenceRequest:
     size_bytes: int = 0
     """Length of the body as received."""
     attributes: dict[str, Any] = field(default_factory=dict)
-    """What plugins tell one another about this request."""
+    """Values of `DataType`s with scope REQUEST, by key; keys of your own may be added."""
+    candidate_attributes: dict[str, Mapping[Endpoint, Any]] = field(default_factory=dict)
+    """Values of `DataType`s with scope CANDIDATE, by key, then by endpoint."""
+    transient_attributes: list[str] = field(default_factory=list)
+    """Keys of `attributes` that are dropped after the pick."""
     dynamic_metadata: dict[str, dict[str, MetadataValue]] = field(default_factory=dict)
     """Namespaces of values for the gateway, sent with the decision. The destination's keys are
     the picker's own: they win."""
+
+    def let_go_of_body(self) -> None:
+        """Drop what keeps the body, or something as large, alive: the pick is made."""
+        if self.parsed is not None:
+            self.parsed.read_prompts = None
+        for key in self.transient_attributes:
+            self.attributes.pop(key, None)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Sequence
+from abc import abstractmethod
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
+
+from epp.framework.plugin import Plugin
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
-    from epp.framework.request import InferenceRequest, InferenceResponse
+    from epp.framework.request import InferenceRequest, InferenceResponse, MetadataValue
     from epp.framework.scheduling import SchedulingResult
 
 
-class Hook(ABC):
-    """A named plugin of the request path."""
-
-    type: ClassVar[str]
-
-    @property
-    def name(self) -> str:
-        """Name in logs and metrics; the type unless configured otherwise."""
-        return self.type
-
-
-class RequestHeader(Hook):
+class RequestHeader(Plugin):
     """Sees a request before anything is decided about it."""
 
     @abstractmethod
@@ -31,7 +22,7 @@ class RequestHeader(Hook):
         """Put attributes on `request`; the first exception ends the request."""
 
 
-class Screener(Hook):
+class Screener(Plugin):
     """Takes endpoints out of the candidates for a request."""
 
     @abstractmethod
@@ -39,20 +30,23 @@ class Screener(Hook):
         """The endpoints that may serve `request`; sees all of them, results are intersected."""
 
 
-class DataProducer(Hook):
+class DataProducer(Plugin):
     """Computes what filters and scorers read. Failing costs its data only."""
 
     timeout_seconds: ClassVar[float] = 0.4
-    """Budget of an asynchronous producer; it is cancelled when it is spent."""
+    """Budget of an asynchronous producer; it is cancelled when it is spent. One that is not can't
+    be interrupted: it is switched off after having taken longer again and again (decision 18)."""
+    runs_in_thread: ClassVar[bool] = False
+    """Whether `produce`, which is not asynchronous then, runs in a thread of its own."""
 
     @abstractmethod
     def produce(
         self, request: InferenceRequest, endpoints: Sequence[Endpoint]
     ) -> Awaitable[None] | None:
-        """Put attributes on `request`. May be `async def`."""
+        """Write what it `produces`. May be `async def`; else it must not wait for anything."""
 
 
-class Admitter(Hook):
+class Admitter(Plugin):
     """Decides whether a request is served at all."""
 
     @abstractmethod
@@ -60,7 +54,7 @@ class Admitter(Hook):
         """Raise to deny: a `Rejection` keeps its status, anything else is a 500."""
 
 
-class PreRequest(Hook):
+class PreRequest(Plugin):
     """Acts on the decision before it is answered. Its effects are undone in `ResponseBody`."""
 
     @abstractmethod
@@ -68,7 +62,7 @@ class PreRequest(Hook):
         """All of them run; an exception rejects the request afterwards."""
 
 
-class ResponseHeader(Hook):
+class ResponseHeader(Plugin):
     """Sees, and may change, the response headers."""
 
     @abstractmethod
@@ -78,7 +72,7 @@ class ResponseHeader(Hook):
         """Change `response.headers`; an exception is counted and leaves them as they were."""
 
 
-class ResponseBody(Hook):
+class ResponseBody(Plugin):
     """Follows the response body. Called after the bytes went to the client."""
 
     @abstractmethod
@@ -86,3 +80,27 @@ class ResponseBody(Hook):
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
     ) -> Awaitable[None] | None:
         """Called in order; exactly one call has `response.ended`. May be `async def`."""
+
+
+class ResponseProgress(Plugin):
+    """Follows a response at its turning points, in the same step of the event loop."""
+
+    def first_chunk(
+        self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
+    ) -> None:
+        """The first bytes of the body have come; at most once, never if there is no body."""
+
+    def ended(
+        self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
+    ) -> None:
+        """The request is over, whatever ended it; exactly once for each that got an endpoint."""
+
+
+class ResponseMetadata(Plugin):
+    """Tells the gateway something about a response when all of it is known."""
+
+    @abstractmethod
+    def response_metadata(
+        self, request: InferenceRequest, response: InferenceResponse
+    ) -> Mapping[str, Mapping[str, MetadataValue]]:
+        """Namespaces of values sent as dynamic metadata with the last piece of the body."""

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from epp.framework.plugin import Plugin
 
 if TYPE_CHECKING:
     from epp.framework.usage import Usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class Media:
+    """An image, video, sound or file within a prompt."""
+
+    modality: str
+    """`image`, `video`, `audio`."""
+    content: bytes
+    """The URL, `data:` URLs included, or else the encoded data, as text of the body."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptText:
+    """One prompt as the model will see it, in the order in which engines render it."""
+
+    pieces: Sequence[bytes | Media] = ()
+    """UTF-8 text and media: tools, system, messages."""
+    token_ids: bytes | None = None
+    """Instead of text: token ids the client gave, little-endian uint32."""
+
+
+@dataclass(slots=True, kw_only=True)
 class ParsedRequest:
-    """What a parser found in a body. Shapes: the `payload` belongs to the parser that made it."""
+    """What a parser found in a body."""
 
     api: str
     """`chat/completions`, `completions`, `embeddings`, `messages` …; empty for raw payloads."""
@@ -24,7 +47,11 @@ class ParsedRequest:
     is_json_object: bool = False
     """Whether the model can be read from and written to the body."""
     skip_response_processing: bool = False
-    payload: object = None
+    cache_salt: str = ""
+    """Keeps the prefix caches of tenants apart."""
+    read_prompts: Callable[[], Sequence[PromptText]] | None = None
+    """Reads the prompts out of the body, which it keeps alive; None: there are none to be read.
+    The request's body is let go of after the pick, and this with it."""
 
 
 class ResponseReader(Protocol):
@@ -39,10 +66,9 @@ class ResponseReader(Protocol):
         """The usage reported in all of the body; None if there was none."""
 
 
-class Parser(ABC):
+class Parser(Plugin):
     """Understands the bodies of some paths."""
 
-    type: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]] = ()
     """Path endings this parser claims, without slashes around them; none: it is the fallback."""
     protocols: ClassVar[tuple[str, ...]] = ()

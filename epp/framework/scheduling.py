@@ -1,22 +1,140 @@
-"""Contract of the scheduler: candidates in, endpoints out. Pure and synchronous."""
+"""Contracts of the scheduling cycle: candidates in, endpoints out. Pure and synchronous.
+
+the profile handler names profiles → each runs its filters, scorers and picker → …
+→ the handler names no more profiles → the handler tells which one is primary
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+from epp.framework.plugin import Plugin
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
     from epp.framework.request import InferenceRequest
 
 
+class Filter(Plugin):
+    """Takes endpoints out of the candidates of its profile."""
+
+    @abstractmethod
+    def filter(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+        """The endpoints that may serve `request`; some of `endpoints`, in any order."""
+
+
+class Scorer(Plugin):
+    """Tells how well endpoints suit a request."""
+
+    @abstractmethod
+    def score(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> Sequence[float]:
+        """One number for each of `endpoints` (never empty), in their order.
+
+        What is outside of 0 to 1 is clamped; NaN says that there is no score, and adds nothing.
+        """
+
+
+class Picker(Plugin):
+    """Chooses among scored endpoints."""
+
+    @abstractmethod
+    def pick(
+        self, request: InferenceRequest, endpoints: Sequence[Endpoint], totals: Sequence[float]
+    ) -> list[Endpoint]:
+        """At least one of `endpoints` (never empty), best first; `totals` are in their order.
+
+        The first is the choice; the gateway falls back to the others.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerResult:
+    """What one scorer of a profile said."""
+
+    name: str
+    weight: float
+    scores: Sequence[float]
+    """Clamped, in the order of the profile's candidates."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterResult:
+    """What one filter of a profile left over."""
+
+    name: str
+    before: Sequence[Endpoint]
+    after: Sequence[Endpoint]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulingResult:
-    """The endpoints of the primary profile, best first, and why the first one was taken."""
+class ProfileResult:
+    """How one profile came to its endpoints."""
 
     endpoints: tuple[Endpoint, ...]
-    reason: str
+    """The picked ones, best first; never empty."""
+    candidates: Sequence[Endpoint] = ()
+    """Those that the filters left, in the order of all scores and totals."""
+    totals: Sequence[float] = ()
+    scorers: Sequence[ScorerResult] = ()
+    filters: Sequence[FilterResult] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulingResult:
+    """What was decided."""
+
+    primary: str
+    """Name of the profile whose endpoints the gateway is sent to."""
+    profiles: Mapping[str, ProfileResult]
+    """By name; the ones that ran and picked."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """Profile names by stage: `prefill`, `decode`, `encode`."""
+    note: str = ""
+    """Why, if there is more to say than the scores do."""
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Endpoints of the primary profile, best first."""
+        return self.profiles[self.primary].endpoints
+
+    def stage(self, role: str) -> ProfileResult | None:
+        """What the profile of a stage picked, under whatever name it is configured."""
+        return self.profiles.get(self.roles.get(role, role))
+
+    @property
+    def learning_endpoints(self) -> tuple[Endpoint, ...]:
+        """The endpoints that will hold the prompt: first of the primary profile and of prefill."""
+        first = self.endpoints[0]
+        prefill = self.stage("prefill")
+        if prefill is None or prefill.endpoints[0] is first:
+            return (first,)
+        return first, prefill.endpoints[0]
+
+
+class ProfileHandler(Plugin):
+    """Decides which profiles run for a request, and which of them counts."""
+
+    def check(self, profiles: Sequence[str]) -> None:
+        """Raise `ConfigError` if these profiles are not what the handler can work with."""
+
+    @abstractmethod
+    def pick(
+        self,
+        request: InferenceRequest,
+        profiles: Sequence[str],
+        results: Mapping[str, ProfileResult | None],
+    ) -> Sequence[str]:
+        """Names of the profiles to run next; none: it is done. `results` has those that ran, None
+        for one that failed. A profile runs once: naming it again ends the request as a fault."""
+
+    @abstractmethod
+    def process(
+        self, request: InferenceRequest, results: Mapping[str, ProfileResult | None]
+    ) -> SchedulingResult:
+        """The outcome; raises `Rejection` when the primary profile picked nothing."""
 
 
 class Scheduler(Protocol):

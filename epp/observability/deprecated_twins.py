@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from epp.observability.instruments import (
-    AnyFamily,
-    Counter,
-    CounterSpec,
-    Gauge,
-    GaugeSpec,
-    Histogram,
-    HistogramSpec,
-    MetricSpec,
-    Twin,
-)
+from epp.framework.metric_specs import CounterSpec, GaugeSpec, HistogramSpec, MetricSpec, Twin
+from epp.observability.instruments import AnyFamily, Counter, Gauge, Histogram
 
 
 def twin_spec(spec: MetricSpec, twin: Twin) -> MetricSpec:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import Protocol
 
-from epp.observability.instruments import Counter, Gauge, Histogram, MetricSpec
+from epp.framework.metric_specs import MetricSpec
+from epp.observability.instruments import Counter, Gauge, Histogram
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"

@@ -9,72 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import add
-from typing import ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
+from epp.framework.metric_specs import CounterSpec, GaugeSpec, HistogramSpec, MetricSpec
 from epp.observability.label_caps import OTHER
 
 MAX_SERIES_PER_FAMILY = 10_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Twin:
-    """The name and labels under which a metric was known before.
-
-    Summed over the labels of its source that are not in `keeps`.
-    """
-
-    name: str
-    keeps: tuple[str, ...] = ()
-    renamed: tuple[str, ...] | None = None
-    """Names of the kept labels, where they differ."""
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self.keeps if self.renamed is None else self.renamed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricSpec:
-    """What the catalogue says about a metric."""
-
-    type: ClassVar[str]
-    name: str
-    help: str
-    labels: tuple[str, ...] = ()
-    twin: Twin | None = None
-
-    @property
-    def buckets(self) -> tuple[float, ...]:
-        """Upper bounds, the infinite one left out; empty unless this is a histogram."""
-        return ()
-
-
-class CounterSpec(MetricSpec):
-    """A metric that only grows."""
-
-    __slots__ = ()
-    type = "counter"
-
-
-class GaugeSpec(MetricSpec):
-    """A metric that goes up and down."""
-
-    __slots__ = ()
-    type = "gauge"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistogramSpec(MetricSpec):
-    """A metric that sorts observations into buckets."""
-
-    type = "histogram"
-    bounds: tuple[float, ...]
-
-    @property
-    def buckets(self) -> tuple[float, ...]:
-        return self.bounds
 
 
 class Series(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from epp.observability.instruments import CounterSpec, GaugeSpec, HistogramSpec, MetricSpec, Twin
+from epp.framework.metric_specs import CounterSpec, GaugeSpec, HistogramSpec, MetricSpec, Twin
 
 MODELS = ("model_name", "target_model_name")
 REQUEST = (*MODELS, "fairness_id", "priority")
@@ -232,6 +232,11 @@ RESPONSE_PHASE_ERRORS = CounterSpec(
 PLUGIN_ERRORS = CounterSpec(
     name="epp_plugin_errors_total", help="[ALPHA] Calls of a plugin that failed.", labels=PLUGIN
 )
+PLUGINS_SWITCHED_OFF = CounterSpec(
+    name="epp_plugins_switched_off_total",
+    help="[ALPHA] Plugins that are not called any more: their calls held up all requests.",
+    labels=("plugin_type", "plugin_name"),
+)
 POOL_FILE_ERRORS = CounterSpec(
     name="epp_pool_file_errors_total",
     help="[ALPHA] Mistakes in the pool file: the whole document, or one entry that was skipped.",
@@ -344,6 +349,7 @@ CATALOGUE = (
             IGNORED_MESSAGES,
             RESPONSE_PHASE_ERRORS,
             PLUGIN_ERRORS,
+            PLUGINS_SWITCHED_OFF,
             POOL_FILE_ERRORS,
             POOL_RELOADS,
             READY,

@@ -20,7 +20,9 @@ from epp.observability import exposition
 from epp.observability import metric_catalogue as catalogue
 from epp.observability.cluster_metrics import ClusterMetrics
 from epp.observability.deprecated_twins import TwinFamily
+from epp.observability.exposition import Readable
 from epp.observability.instruments import ComputedGauges, FamilySet
+from epp.observability.plugin_metrics import PluginMetrics
 from epp.observability.request_metrics import RequestFamilies, RequestMetrics
 from epp.observability.stream_metrics import StreamMetrics
 
@@ -50,6 +52,7 @@ class Metrics:
         self._attempts = build.counter(catalogue.SCHEDULER_ATTEMPTS)
         self._plugin_seconds = build.histogram(catalogue.PLUGIN_DURATION)
         self._plugin_errors = build.counter(catalogue.PLUGIN_ERRORS)
+        self._plugins_off = build.counter(catalogue.PLUGINS_SWITCHED_OFF)
         build.gauge(catalogue.INFO).labels((commit, build_ref)).set(1)
         self._ready_endpoints = build.gauge(catalogue.READY_ENDPOINTS)
         self._endpoints = build.gauge(catalogue.ENDPOINTS).labels(())
@@ -69,10 +72,15 @@ class Metrics:
         self.event_loop_lag_seconds = build.gauge(catalogue.EVENT_LOOP_LAG).labels(())
         self.ready = build.gauge(catalogue.READY).labels(())
         self.cluster = ClusterMetrics(build, now)
+        self._deprecated_twins = deprecated_twins
+        self.plugins = PluginMetrics(
+            FamilySet(catalogue.GAUGE_UNDERFLOWS), self._requests.models.admit
+        )
+        """Series that configured plugins own."""
         self._start_at_zero()
 
         unmatched = ComputedGauges(catalogue.UNMATCHED_PODS, lambda: {(): unmatched_pods()})
-        self._families: list[exposition.Readable] = [
+        self._families: list[Readable] = [
             *build.families,
             unmatched,
             self.cluster.last_contact,
@@ -112,6 +120,10 @@ class Metrics:
     def plugin_error(self, extension_point: str, plugin_type: str, plugin_name: str) -> None:
         """One call of a plugin failed."""
         self._plugin_errors.labels((extension_point, plugin_type, plugin_name)).inc()
+
+    def plugin_switched_off(self, plugin_type: str, plugin_name: str) -> None:
+        """A plugin took too long again and again and is not called any more."""
+        self._plugins_off.labels((plugin_type, plugin_name)).inc()
 
     def rejected(self, status: int, reason: str) -> None:
         """A request was answered with an error; `reason` is its drop reason, else its details."""
@@ -158,15 +170,19 @@ class Metrics:
         return self._text(), exposition.TEXT
 
     def _text(self) -> Iterator[bytes]:
-        for text in exposition.write_families(self._families, openmetrics=False):
+        for text in exposition.write_families(self._readable(), openmetrics=False):
             yield text.encode()
         yield generate_latest(self.registry)
 
     def _openmetrics(self) -> Iterator[bytes]:
-        for text in exposition.write_families(self._families, openmetrics=True):
+        for text in exposition.write_families(self._readable(), openmetrics=True):
             yield text.encode()
         # Last, since it ends with OpenMetrics' own end mark.
         yield generate_openmetrics(self.registry)  # type: ignore[no-untyped-call]  # its gap
+
+    def _readable(self) -> Iterator[Readable]:
+        yield from self._families
+        yield from self.plugins.families(deprecated_twins=self._deprecated_twins)
 
     def _start_at_zero(self) -> None:
         # A rate over a counter needs its zero; that is possible where the values are known.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+from epp.framework.metric_specs import MetricSpec
 from epp.observability.exposition import format_bound
-from epp.observability.instruments import MAX_SERIES_PER_FAMILY, MetricSpec
+from epp.observability.instruments import MAX_SERIES_PER_FAMILY
 from epp.observability.label_caps import MAX_VALUE_LENGTH
 from epp.observability.metric_catalogue import CATALOGUE
 from epp.observability.request_metrics import (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from epp.request_control.explanation import reason_of
+
 if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Callable
@@ -11,7 +13,9 @@ if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
     from epp.framework.request import InferenceRequest, InferenceResponse, TerminationCause
     from epp.framework.request_handling import Parser
+    from epp.framework.scheduling import SchedulingResult
     from epp.observability.request_metrics import RequestMetrics
+    from epp.request_control.hooks import HookRunner
 
 
 class ActiveRequest:
@@ -21,6 +25,7 @@ class ActiveRequest:
     """
 
     __slots__ = (
+        "_note",
         "_on_end",
         "answered_at",
         "bodiless",
@@ -29,15 +34,16 @@ class ActiveRequest:
         "ended",
         "endpoints",
         "first_byte_at",
+        "hooks",
         "hooks_running",
         "metrics",
         "parser",
         "processing_seconds",
-        "reason",
         "received_at",
         "request",
         "response",
         "response_started_at",
+        "result",
         "serving",
         "skip_response",
         "unseen_states",
@@ -48,7 +54,9 @@ class ActiveRequest:
         *,
         request: InferenceRequest,
         endpoints: tuple[Endpoint, ...],
-        reason: str,
+        hooks: HookRunner,
+        result: SchedulingResult | None = None,
+        note: str = "",
         received_at: float,
         on_end: Callable[[ActiveRequest, TerminationCause], None],
         parser: Parser | None = None,
@@ -60,7 +68,11 @@ class ActiveRequest:
     ) -> None:
         self.request = request
         self.endpoints = endpoints
-        self.reason = reason
+        self.hooks = hooks
+        """The plugins that saw this request and will see its response, whatever is configured by
+        then."""
+        self.result = result
+        self._note = note
         self.received_at = received_at
         self.parser = parser
         self.body = body
@@ -84,6 +96,11 @@ class ActiveRequest:
         """The endpoint that counts this request as in flight."""
         if self.serving is not None:
             self.serving.load.acquire()
+
+    @property
+    def reason(self) -> str:
+        """Why this endpoint, in one line; put together when asked for."""
+        return self._note if self.result is None else reason_of(self.result)
 
     @property
     def destination(self) -> str | None:

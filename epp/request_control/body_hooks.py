@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from epp.framework.request import InferenceResponse
     from epp.request_control.active_request import ActiveRequest
-    from epp.request_control.hooks import HookRunner
     from epp.support.tasks import TaskOwner
 
 MAX_PENDING = 100
@@ -20,14 +19,12 @@ loses nothing but steps in between, since every state contains those before it."
 class BodyHooks:
     """Queues what the hooks of each request have yet to see."""
 
-    def __init__(self, runner: HookRunner, tasks: TaskOwner) -> None:
-        self._runner = runner
+    def __init__(self, tasks: TaskOwner) -> None:
         self._tasks = tasks
-        self.configured = bool(runner.hooks.response_body)
 
     def notify(self, active: ActiveRequest) -> None:
         """Show the hooks the response as it is now, after everything shown before."""
-        if not self.configured or active.response is None or not active.endpoints:
+        if not active.hooks.hooks.response_body or active.response is None or not active.endpoints:
             return
         states = active.unseen_states
         if states is None:
@@ -42,8 +39,8 @@ class BodyHooks:
     async def _run(self, active: ActiveRequest, states: deque[InferenceResponse]) -> None:
         try:
             while states:
-                await self._runner.response_body(
-                    active.request, states.popleft(), active.endpoints[0]
+                await active.hooks.response_body(
+                    active.request, states.popleft(), active.serving or active.endpoints[0]
                 )
         finally:
             active.hooks_running = False

@@ -29,5 +29,7 @@ class Completion:
             )
         response.ended = True
         response.termination_cause = cause
+        if active.endpoints:
+            active.hooks.ended(active.request, response, active.serving or active.endpoints[0])
         self._body_hooks.notify(active)
         self._reporter.ended(active, cause)

@@ -1,7 +1,7 @@
 """The order of steps that turns a request into a decision (protocol §8), and nothing else.
 
-    parse → model → request headers hooks → candidates → screeners → data producers
-          → admitters → scheduler → pre-request hooks → body to forward
+    parse → model, priority → request headers hooks → candidates → shedding → screeners
+          → data producers → admitters → scheduler → pre-request hooks → body to forward
 
 Nothing waits unless the configuration has something to wait for (an asynchronous data
 producer) or the pool has not been seen yet: then `decide_waiting` is called from a task, else
@@ -22,10 +22,12 @@ import structlog
 
 from epp.datastore.inference_pool import FailureMode, failure_mode_in_force
 from epp.framework.errors import DropReason, ErrorCode, Rejection
-from epp.framework.request import DEFAULT_FAIRNESS_ID, InferenceRequest, TerminationCause
+from epp.framework.request import InferenceRequest, TerminationCause
 from epp.request_control.active_request import ActiveRequest
+from epp.request_control.admission import require_available_cache, shed_at_saturation
 from epp.request_control.candidates import locate_candidates
-from epp.request_control.incoming import FAIRNESS_HEADERS, REQUEST_ID_HEADER, first_header
+from epp.request_control.fairness import fairness_id_of
+from epp.request_control.incoming import REQUEST_ID_HEADER
 from epp.request_control.model_rewrite import resolve_model, rewritten_body
 from epp.request_control.parsing import decoded, request_path
 from epp.scheduling.least_in_flight import least_in_flight
@@ -36,9 +38,9 @@ if TYPE_CHECKING:
     from epp.framework.request_handling import Parser
     from epp.framework.scheduling import Scheduler, SchedulingResult
     from epp.observability.metrics import Metrics
-    from epp.request_control.hooks import HookRunner
     from epp.request_control.incoming import IncomingRequest
-    from epp.request_control.parsing import ParserSelector
+    from epp.request_control.objectives import Objectives
+    from epp.request_control.plan import RequestPlan
 
 log = structlog.get_logger(__name__)
 
@@ -61,15 +63,14 @@ class _DeadlinePassed(Exception):
 
 
 class Director:
-    """Decides requests. Owns no state of its own beyond its collaborators."""
+    """Decides requests by the plan in force."""
 
     def __init__(
         self,
         *,
         datastore: Datastore,
-        parsers: ParserSelector,
-        hooks: HookRunner,
-        scheduler: Scheduler,
+        objectives: Objectives,
+        plan: RequestPlan,
         metrics: Metrics,
         on_end: Callable[[ActiveRequest, TerminationCause], None],
         settings: DirectorSettings,
@@ -77,15 +78,19 @@ class Director:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._datastore = datastore
-        self._parsers = parsers
-        self._hooks = hooks
-        self._scheduler = scheduler
+        self._objectives = objectives
+        self._plan = plan
         self._metrics = metrics
         self._on_end = on_end
         self._settings = settings
         self._rng = rng
         self._now = now
-        self._hooks_may_wait = hooks.hooks.may_wait
+        self._hooks_may_wait = plan.hooks.hooks.may_wait
+
+    def use(self, plan: RequestPlan) -> None:
+        """Decide by another plan from now on; requests that are under way keep theirs."""
+        self._plan = plan
+        self._hooks_may_wait = plan.hooks.hooks.may_wait
 
     @property
     def failure_mode(self) -> FailureMode:
@@ -155,26 +160,31 @@ class Director:
     async def _pipeline(
         self, incoming: IncomingRequest, request: InferenceRequest
     ) -> ActiveRequest:
+        plan = self._plan
         deadline = self._now() + self._settings.decision_timeout
-        parser, body = self._parse(incoming, request)
+        parser, body = self._parse(plan, incoming, request)
         if incoming.body is not None:
             resolve_model(request)
-        self._hooks.request_header(request)
-        request.fairness_id = first_header(request.headers, FAIRNESS_HEADERS) or DEFAULT_FAIRNESS_ID
+        request.priority = self._objectives.priority_of(request.headers)
+        plan.hooks.request_header(request)
+        request.fairness_id = fairness_id_of(request, plan)
         candidates = self._candidates(incoming)
-        candidates = self._hooks.screen(request, candidates)
-        await self._hooks.produce(request, candidates)
-        self._hooks.admit(request, candidates)
+        shed_at_saturation(request, candidates, plan)
+        candidates = plan.hooks.screen(request, candidates)
+        await plan.hooks.produce(request, candidates)
+        plan.hooks.admit(request, candidates)
         if self._now() > deadline:
             raise _DeadlinePassed
-        result = self._schedule(request, candidates)
+        result = self._schedule(plan.scheduler, request, candidates)
+        require_available_cache(request, result, plan)
         new_body = rewritten_body(request, body) if body is not None else None
         if new_body is not None and "content-encoding" in request.headers:
             request.headers.remove("content-encoding")
         active = ActiveRequest(
             request=request,
             endpoints=result.endpoints,
-            reason=result.reason,
+            hooks=plan.hooks,
+            result=result,
             received_at=incoming.received_at,
             on_end=self._on_end,
             parser=parser,
@@ -190,21 +200,22 @@ class Director:
         self, active: ActiveRequest, result: SchedulingResult, deadline: float
     ) -> ActiveRequest:
         try:
-            self._hooks.pre_request(active.request, result)
+            active.hooks.pre_request(active.request, result)
             if self._now() > deadline:
                 raise _DeadlinePassed
         except BaseException:
             active.end(TerminationCause.ERROR)
             raise
+        active.request.let_go_of_body()
         return active
 
     def _parse(
-        self, incoming: IncomingRequest, request: InferenceRequest
+        self, plan: RequestPlan, incoming: IncomingRequest, request: InferenceRequest
     ) -> tuple[Parser | None, bytes | None]:
         """Parser of the path and the decoded body; sets `request.parsed`."""
         if incoming.body is None:
             return None, None
-        parser = self._parsers.select(request.path)
+        parser = plan.parsers.select(request.path)
         body = incoming.body
         started = self._now()
         try:
@@ -231,12 +242,12 @@ class Director:
         return candidates
 
     def _schedule(
-        self, request: InferenceRequest, candidates: Sequence[Endpoint]
+        self, scheduler: Scheduler, request: InferenceRequest, candidates: Sequence[Endpoint]
     ) -> SchedulingResult:
         started = self._now()
         result: SchedulingResult | None = None
         try:
-            result = self._scheduler.schedule(request, candidates)
+            result = scheduler.schedule(request, candidates)
         finally:
             self._metrics.scheduled(
                 self._now() - started,
@@ -291,7 +302,8 @@ class Director:
         return ActiveRequest(
             request=request,
             endpoints=endpoints,
-            reason=reason,
+            hooks=self._plan.hooks,
+            note=reason,
             received_at=incoming.received_at,
             on_end=self._on_end,
             body=incoming.body,

@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING
 import structlog
 
 from epp.framework.errors import DropReason, ErrorCode, Rejection
+from epp.scheduling.overruns import Overruns
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
-    from epp.framework.request import InferenceRequest, InferenceResponse
+    from epp.framework.plugin import Plugin
+    from epp.framework.request import InferenceRequest, InferenceResponse, MetadataValue
     from epp.framework.request_control import (
         Admitter,
         DataProducer,
-        Hook,
         PreRequest,
         RequestHeader,
         ResponseBody,
         ResponseHeader,
+        ResponseMetadata,
+        ResponseProgress,
         Screener,
     )
     from epp.framework.scheduling import SchedulingResult
@@ -44,11 +47,16 @@ class Hooks:
     pre_request: tuple[PreRequest, ...] = ()
     response_header: tuple[ResponseHeader, ...] = ()
     response_body: tuple[ResponseBody, ...] = ()
+    response_progress: tuple[ResponseProgress, ...] = ()
+    response_metadata: tuple[ResponseMetadata, ...] = ()
 
     @property
     def may_wait(self) -> bool:
         """Whether a decision can take more than one turn of the event loop."""
-        return any(inspect.iscoroutinefunction(hook.produce) for hook in self.data_producer)
+        return any(
+            hook.runs_in_thread or inspect.iscoroutinefunction(hook.produce)
+            for hook in self.data_producer
+        )
 
 
 class HookRunner:
@@ -60,6 +68,7 @@ class HookRunner:
         self.hooks = hooks
         self._metrics = metrics
         self._now = now
+        self._overruns = Overruns(metrics.plugin_switched_off)
 
     def request_header(self, request: InferenceRequest) -> None:
         """The first failure ends the request: a rejection as it is, anything else as 500."""
@@ -95,15 +104,28 @@ class HookRunner:
     async def produce(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> None:
         """Run the producers one after another; one that fails or is late costs its own data."""
         for hook in self.hooks.data_producer:
+            if self._overruns.is_off(hook):
+                continue
             try:
                 with self._measured("DataProducer", hook):
-                    pending = hook.produce(request, endpoints)
-                    if pending is not None:
-                        async with asyncio.timeout(hook.timeout_seconds):
-                            await pending
+                    await self._produce(hook, request, endpoints)
             except Exception as error:  # noqa: BLE001 - its data is missing, the request goes on
                 self._failed("DataProducer", hook)
                 log.debug("data producer failed", plugin=hook.name, error=repr(error))
+
+    async def _produce(
+        self, hook: DataProducer, request: InferenceRequest, endpoints: Sequence[Endpoint]
+    ) -> None:
+        if hook.runs_in_thread:
+            async with asyncio.timeout(hook.timeout_seconds):
+                await asyncio.to_thread(hook.produce, request, endpoints)
+            return
+        started = self._now()
+        pending = hook.produce(request, endpoints)
+        self._overruns.took(hook, self._now() - started, hook.timeout_seconds)
+        if pending is not None:
+            async with asyncio.timeout(hook.timeout_seconds):
+                await pending
 
     def admit(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> None:
         """The first denial ends the request, with the status it asks for."""
@@ -178,13 +200,53 @@ class HookRunner:
                 self._metrics.response_phase_error()
                 log.debug("response body hook failed", plugin=hook.name, error=repr(error))
 
+    def first_chunk(
+        self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
+    ) -> None:
+        """The first bytes of a response's body have come."""
+        for hook in self.hooks.response_progress:
+            try:
+                hook.first_chunk(request, response, endpoint)
+            except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+                self._response_failed(hook, error)
+
+    def ended(
+        self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
+    ) -> None:
+        """A request that got an endpoint is over; every hook is told, whatever the others do."""
+        for hook in self.hooks.response_progress:
+            try:
+                hook.ended(request, response, endpoint)
+            except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+                self._response_failed(hook, error)
+
+    def response_metadata(
+        self, request: InferenceRequest, response: InferenceResponse
+    ) -> dict[str, dict[str, MetadataValue]]:
+        """What the hooks tell the gateway about a response, by namespace."""
+        merged: dict[str, dict[str, MetadataValue]] = {}
+        for hook in self.hooks.response_metadata:
+            try:
+                told = hook.response_metadata(request, response)
+            except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+                self._response_failed(hook, error)
+                continue
+            for namespace, values in told.items():
+                merged.setdefault(namespace, {}).update(values)
+        return merged
+
+    def _response_failed(self, hook: Plugin, error: Exception) -> None:
+        self._failed("ResponseStreaming", hook)
+        self._metrics.response_phase_error()
+        log.debug("response hook failed", plugin=hook.name, error=repr(error))
+
     @contextmanager
-    def _measured(self, point: str, hook: Hook) -> Iterator[None]:
+    def _measured(self, point: str, hook: Plugin) -> Iterator[None]:
         started = self._now()
         try:
             yield
         finally:
             self._metrics.plugin_duration(point, hook.type, hook.name, self._now() - started)
 
-    def _failed(self, point: str, hook: Hook) -> None:
+    def _failed(self, point: str, hook: Plugin) -> None:
         self._metrics.plugin_error(point, hook.type, hook.name)

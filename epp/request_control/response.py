@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from epp.observability.metrics import Metrics
     from epp.request_control.active_request import ActiveRequest
     from epp.request_control.body_hooks import BodyHooks
-    from epp.request_control.hooks import HookRunner
     from epp.support.model_names import ModelRewriter
 
 log = structlog.get_logger(__name__)
@@ -59,7 +58,6 @@ class ResponseContext:
     """What the response phases of all requests share."""
 
     datastore: Datastore
-    hooks: HookRunner
     body_hooks: BodyHooks
     metrics: Metrics
     settings: ResponseSettings
@@ -104,7 +102,7 @@ class ResponsePhase:
             headers=headers, status=_status(headers), streaming=streaming, started=True
         )
         active.response = self._response = response
-        self._context.hooks.response_header(active.request, response, active.serving)
+        active.hooks.response_header(active.request, response, active.serving)
         self._context.body_hooks.notify(active)
         if policy is not BodyPolicy.UNSEEN and _is_readable(headers):
             if active.parser is not None:
@@ -139,6 +137,10 @@ class ResponsePhase:
             response.body_bytes += len(chunk)
             if active.first_byte_at is None:
                 active.first_byte_at = started
+                if active.endpoints:
+                    active.hooks.first_chunk(
+                        active.request, response, active.serving or active.endpoints[0]
+                    )
             elif response.streaming and active.metrics is not None:
                 active.metrics.inter_token_latency(started - self._last_chunk_at)
             self._last_chunk_at = started
@@ -150,7 +152,7 @@ class ResponsePhase:
                 self._reader = None
         if end:
             self.end(TerminationCause.NATURAL)
-        elif context.body_hooks.configured:
+        elif active.hooks.hooks.response_body:
             context.body_hooks.notify(active)
         active.processing_seconds += context.now() - started
 

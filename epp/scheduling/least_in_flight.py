@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from epp.framework.scheduling import SchedulingResult
+from epp.framework.scheduling import ProfileResult, SchedulingResult
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
@@ -45,4 +45,8 @@ class LeastInFlightScheduler:
             if count == 1
             else f"fewest in flight, {endpoint.load.in_flight}, of {count} endpoints"
         )
-        return SchedulingResult(endpoints=(endpoint,), reason=reason)
+        return SchedulingResult(
+            primary="default",
+            profiles={"default": ProfileResult(endpoints=(endpoint,), candidates=candidates)},
+            note=reason,
+        )

@@ -12,7 +12,7 @@ from epp.datastore.datastore import Change, Datastore, Snapshot
 from epp.datastore.endpoint_index import pool_order
 from epp.datastore.inference_pool import InferencePool
 from epp.datastore.pods import ACTIVE_PORTS, Pod, expand_endpoints
-from epp.framework.endpoint import Endpoint, EndpointLoad
+from epp.framework.endpoint import Endpoint, EndpointState
 from tests.fakes.pool import pod_of, pool_of
 
 
@@ -311,19 +311,19 @@ class Model:
             return []
         found: list[Endpoint] = []
         for pod in self.pods.values():
-            found += expand_endpoints(pod, self.pool, lambda _: EndpointLoad()).endpoints
+            found += expand_endpoints(pod, self.pool, lambda _: EndpointState()).endpoints
         return sorted(found, key=pool_order)
 
 
 def facts(endpoint: Endpoint) -> Endpoint:
-    return replace(endpoint, load=NO_LOAD)
+    return replace(endpoint, state=NO_STATE)
 
 
 def described(endpoints: list[Endpoint] | tuple[Endpoint, ...]) -> list[str]:
     return [repr(facts(endpoint)) for endpoint in endpoints]
 
 
-NO_LOAD = EndpointLoad()
+NO_STATE = EndpointState()
 
 
 def check_indexes(snapshot: Snapshot) -> None:
@@ -367,14 +367,14 @@ def test_a_snapshot_depends_on_the_final_state_alone(
 @given(st.lists(steps, max_size=25))
 def test_state_lives_as_long_as_its_endpoint(script: list[tuple[str, object]]) -> None:
     datastore, model = Datastore(), Model()
-    forgotten: list[EndpointLoad] = []
+    forgotten: list[EndpointState] = []
     for step in script:
         old = {endpoint.id: endpoint for endpoint in datastore.snapshot().endpoints}
         gone = model.apply(datastore, step)
-        forgotten += [e.load for e in old.values() if e.id.pod_uid in gone]
+        forgotten += [e.state for e in old.values() if e.id.pod_uid in gone]
         for endpoint in datastore.snapshot().endpoints:
-            assert not any(endpoint.load is load for load in forgotten)
+            assert not any(endpoint.state is state for state in forgotten)
             before = old.get(endpoint.id)
             if before is not None:
-                assert endpoint.load is before.load
+                assert endpoint.state is before.state
                 assert (endpoint is before) == (repr(facts(endpoint)) == repr(facts(before)))

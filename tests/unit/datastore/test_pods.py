@@ -10,12 +10,12 @@ from epp.datastore.pods import (
     Expansion,
     expand_endpoints,
 )
-from epp.framework.endpoint import EndpointId, EndpointLoad
+from epp.framework.endpoint import EndpointId, EndpointState
 from tests.fakes.pool import pod_of, pool_of
 
 
 def expanded(*ports: int, **pod: Any) -> Expansion:
-    return expand_endpoints(pod_of(**pod), pool_of(*ports), lambda _: EndpointLoad())
+    return expand_endpoints(pod_of(**pod), pool_of(*ports), lambda _: EndpointState())
 
 
 def addresses(expansion: Expansion) -> list[str]:
@@ -23,15 +23,15 @@ def addresses(expansion: Expansion) -> list[str]:
 
 
 def test_a_pod_has_an_endpoint_for_each_target_port() -> None:
-    load = EndpointLoad()
+    state = EndpointState()
     pod = pod_of("a", "10.0.0.1", labels={"app": "x"})
 
-    first, second = expand_endpoints(pod, pool_of(8000, 8001), lambda _: load).endpoints
+    first, second = expand_endpoints(pod, pool_of(8000, 8001), lambda _: state).endpoints
 
     assert first.id == EndpointId("uid-a", 8000)
     assert (first.address, first.ip, first.port) == ("10.0.0.1:8000", "10.0.0.1", 8000)
     assert (first.name, first.pod_name, first.rank) == ("a-rank-0", "a", 0)
-    assert (first.namespace, first.labels, first.load) == ("default", {"app": "x"}, load)
+    assert (first.namespace, first.labels, first.state) == ("default", {"app": "x"}, state)
     assert (second.id.port, second.name, second.rank) == (8001, "a-rank-1", 1)
 
 

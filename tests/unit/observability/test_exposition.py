@@ -8,13 +8,14 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from epp.framework.metric_specs import CounterSpec, HistogramSpec
 from epp.observability.exposition import (
     SLICE_BYTES,
     format_bound,
     wants_openmetrics,
     write_families,
 )
-from epp.observability.instruments import CounterSpec, FamilySet, HistogramSpec
+from epp.observability.instruments import FamilySet
 
 PROMETHEUS_3_ACCEPT = (
     "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,"

@@ -4,15 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epp.observability.instruments import (
-    Counter,
-    CounterSpec,
-    Family,
-    FamilySet,
-    Gauge,
-    GaugeSpec,
-    Histogram,
-)
+from epp.framework.metric_specs import CounterSpec, GaugeSpec
+from epp.observability.instruments import Counter, Family, FamilySet, Gauge, Histogram
 
 
 @given(changes=st.lists(st.integers(-5, 5)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable
-from typing import ClassVar
 
 import pytest
 import zstandard
@@ -27,7 +26,7 @@ NAMES = "gzip, deflate, zstd, identity"
 
 def claiming(name: str, *claims: str) -> Parser:
     class Claiming(Parser):
-        type: ClassVar[str] = name
+        type = name
         suffixes = claims
 
         def parse_request(self, path: str, body: bytes) -> ParsedRequest:

@@ -1,0 +1,1 @@
+"""From an EndpointPickerConfig document to plugins that are built and wired."""

@@ -1,0 +1,1 @@
+"""When to poll whom, and what becomes of the answers."""

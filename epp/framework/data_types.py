@@ -1,0 +1,228 @@
+"""The data that bundled plugins exchange, under the reference's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from epp.framework.data import DataType, Scope
+
+CORE_METRICS_EXTRACTOR = "core-metrics-extractor"
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixMatch:
+    """How much of a request's prompt an endpoint is believed to hold. Counts of blocks."""
+
+    match_blocks: int
+    total_blocks: int
+    block_size_tokens: int
+    cached_blocks: int | None = None
+    """Unweighted count; None: the same as `match_blocks`."""
+    cached_blocks_by_tier: Mapping[str, int] | None = None
+    mm_match_blocks: int | None = None
+
+    @property
+    def ratio(self) -> float:
+        """Matched share of the prompt, 0 to 1."""
+        return self.match_blocks / self.total_blocks if self.total_blocks else 0.0
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens of the prompt that need not be computed."""
+        blocks = self.match_blocks if self.cached_blocks is None else self.cached_blocks
+        return blocks * self.block_size_tokens
+
+
+class InFlightLoad:
+    """Requests and tokens that were sent to one endpoint and are not done. Live."""
+
+    __slots__ = ("requests", "tokens")
+
+    def __init__(self, requests: int = 0, tokens: int = 0) -> None:
+        self.requests = requests
+        self.tokens = tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyPrediction:
+    """Predicted latencies of a request on an endpoint, in milliseconds."""
+
+    ttft_valid: bool = False
+    tpot_valid: bool = False
+    ttft_headroom: float = 0.0
+    tpot_headroom: float = 0.0
+    ttft: float = 0.0
+    tpot: float = 0.0
+    dispatched_request_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MultiModalItem:
+    """An image, video or sound of a request."""
+
+    hash: str
+    size: int = 1
+    modality: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MultiModalMatch:
+    """Which items of a request an endpoint's encoder cache is believed to hold."""
+
+    matched: tuple[MultiModalItem, ...]
+    requested: tuple[MultiModalItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MultiModalFeature:
+    """Where an item stands among the tokens of a prompt."""
+
+    modality: str
+    hash: str
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One prompt as token ids: little-endian uint32, four bytes each, padded to a whole token."""
+
+    tokens: bytes | memoryview
+    features: tuple[MultiModalFeature, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """Number of tokens."""
+        return len(self.tokens) // 4
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizedPrompt:
+    """All prompts of a request."""
+
+    prompts: tuple[Prompt, ...]
+    cache_salt: str = ""
+    is_estimate: bool = True
+    """Whether these are pseudo-tokens of four bytes rather than a tokenizer's."""
+
+    @property
+    def count(self) -> int:
+        """Number of tokens of all prompts."""
+        return sum(prompt.count for prompt in self.prompts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """Where an endpoint runs; empty: not known."""
+
+    hostname: str = ""
+    rack: str = ""
+    zone: str = ""
+    region: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedModel:
+    """An entry of a model server's `/v1/models`."""
+
+    id: str
+    kind: str = ""
+    """Its member `object`."""
+    created: int = 0
+    owned_by: str = ""
+    parent: str = ""
+
+
+def _core_metric(name: str) -> DataType[None]:
+    # Declares the dependency only: the value is in `Endpoint.metrics`.
+    return DataType(name=name, scope=Scope.ENDPOINT, default_producer=CORE_METRICS_EXTRACTOR)
+
+
+WAITING_QUEUE_SIZE = _core_metric("WaitingQueueSize")
+RUNNING_REQUESTS_SIZE = _core_metric("RunningRequestsSize")
+KV_CACHE_USAGE_PERCENT = _core_metric("KVCacheUsagePercent")
+ACTIVE_MODELS = _core_metric("ActiveModels")
+WAITING_MODELS = _core_metric("WaitingModels")
+CORE_METRICS = (
+    WAITING_QUEUE_SIZE,
+    RUNNING_REQUESTS_SIZE,
+    KV_CACHE_USAGE_PERCENT,
+    ACTIVE_MODELS,
+    WAITING_MODELS,
+)
+
+PREFIX_MATCH: DataType[PrefixMatch] = DataType(
+    name="PrefixCacheMatchInfoDataKey",
+    scope=Scope.CANDIDATE,
+    default_producer="approx-prefix-cache-producer",
+    created_when_missing=True,
+    value=PrefixMatch,
+)
+IN_FLIGHT_LOAD: DataType[InFlightLoad] = DataType(
+    name="InFlightLoadDataKey",
+    scope=Scope.ENDPOINT,
+    default_producer="inflight-load-producer",
+    created_when_missing=True,
+    value=InFlightLoad,
+)
+# No default producer is created for it, as in the reference (L13).
+UNCACHED_REQUEST_TOKENS: DataType[int] = DataType(
+    name="UncachedRequestTokensDataKey",
+    scope=Scope.CANDIDATE,
+    default_producer="inflight-load-producer",
+    value=int,
+)
+LATENCY_PREDICTION: DataType[LatencyPrediction] = DataType(
+    name="LatencyPredictionInfoDataKey",
+    scope=Scope.CANDIDATE,
+    default_producer="predicted-latency-producer",
+    value=LatencyPrediction,
+)
+TOKENIZED_PROMPT: DataType[TokenizedPrompt] = DataType(
+    name="TokenizedPrompt",
+    scope=Scope.REQUEST,
+    default_producer="token-producer",
+    created_when_missing=True,
+    is_transient=True,
+    value=TokenizedPrompt,
+)
+MULTI_MODAL_MATCH: DataType[MultiModalMatch] = DataType(
+    name="MultiModalEncoderCacheMatchInfoKey",
+    scope=Scope.CANDIDATE,
+    default_producer="mm-embeddings-cache-producer",
+    created_when_missing=True,
+    value=MultiModalMatch,
+)
+SESSION_ID: DataType[str] = DataType(
+    name="SessionIDDataKey",
+    scope=Scope.REQUEST,
+    default_producer="session-id-producer",
+    created_when_missing=True,
+    value=str,
+)
+AGENT_IDENTITY: DataType[str] = DataType(
+    name="agent-identity", scope=Scope.REQUEST, default_producer="agent-identity", value=str
+)
+PEER_ENDPOINT: DataType[object] = DataType(
+    name="peer-endpoint", scope=Scope.REQUEST, default_producer="disagg-profile-handler"
+)
+TOPOLOGY: DataType[Topology] = DataType(
+    name="Topology",
+    scope=Scope.ENDPOINT,
+    default_producer="topology-extractor",
+    value=Topology,
+)
+GPU_UTILIZATION: DataType[float] = DataType(
+    name="GPUUtilization", scope=Scope.ENDPOINT, default_producer="dcgm-extractor", value=float
+)
+SERVED_MODELS: DataType[Sequence[ServedModel]] = DataType(
+    name="/v1/models", scope=Scope.ENDPOINT, default_producer="models-data-extractor"
+)
+
+
+def endpoint_attribute(name: str) -> DataType[float]:
+    """A number kept on endpoints under a name that a configuration chooses."""
+    return DataType(
+        name=name, scope=Scope.ENDPOINT, default_producer=CORE_METRICS_EXTRACTOR, value=float
+    )

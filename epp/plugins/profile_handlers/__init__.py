@@ -1,0 +1,1 @@
+"""Profile handlers and the deciders they ask."""

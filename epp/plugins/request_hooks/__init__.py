@@ -1,0 +1,1 @@
+"""Plugins that see request and response headers."""

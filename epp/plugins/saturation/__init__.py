@@ -1,0 +1,1 @@
+"""Saturation detectors."""

@@ -1,0 +1,54 @@
+"""Why an endpoint was picked, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from epp.framework.endpoint import Endpoint
+    from epp.framework.scheduling import ProfileResult, SchedulingResult
+
+
+def reason_of(result: SchedulingResult) -> str:
+    """What the profiles made of the first endpoint of each, the primary one first."""
+    if result.note:
+        return result.note
+    names = [result.primary, *(name for name in result.profiles if name != result.primary)]
+    texts = [_profile_text(result.profiles[name]) for name in names]
+    if len(names) == 1:
+        return texts[0]
+    return "; ".join(f"{name}: {text}" for name, text in zip(names, texts, strict=True))
+
+
+def scores_by_endpoint(result: SchedulingResult) -> dict[str, float]:
+    """Totals of the primary profile by address; empty if nothing was scored."""
+    profile = result.profiles[result.primary]
+    return {
+        endpoint.address: total
+        for endpoint, total in zip(profile.candidates, profile.totals, strict=False)
+    }
+
+
+def _profile_text(profile: ProfileResult) -> str:
+    count = len(profile.candidates)
+    filtered = len(profile.filters[0].before) - count if profile.filters else 0
+    among = f"of {count} endpoint{'s' * (count != 1)}"
+    if filtered:
+        among += f" ({filtered} filtered out)"
+    picked = profile.endpoints[0]
+    total = _at(profile, picked, profile.totals)
+    if total is None or not profile.scorers:
+        return among
+    parts = [
+        f"{scorer.name} {_at(profile, picked, scorer.scores) or 0:.2f}x{scorer.weight:g}"
+        for scorer in profile.scorers
+    ]
+    return f"{' + '.join(parts)} = {total:.2f}, best {among}"
+
+
+def _at(profile: ProfileResult, endpoint: Endpoint, values: Sequence[float]) -> float | None:
+    for candidate, value in zip(profile.candidates, values, strict=False):
+        if candidate is endpoint:
+            return value
+    return None
