@@ -18,6 +18,7 @@ class Section(StrEnum):
     """Headings under which flags are explained."""
 
     POOL = "Pool and choice of endpoints"
+    PICKING = "Plugins and scraping"
     KUBERNETES = "Kubernetes"
     LISTENERS = "Listeners"
     TLS = "TLS of the ext_proc port"

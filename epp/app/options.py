@@ -38,6 +38,7 @@ _ZAP_LEVELS: Mapping[str | None, LogLevel] = {
     "info": "info",
     "debug": "debug",
 }
+SHORTEST_REFRESH = 0.05
 _DEBUG_VERBOSITY = 4
 _TRACE_VERBOSITY = 5
 
@@ -73,6 +74,36 @@ class ServeOptions:
         str,
         Flag(Section.POOL, "name of this pod, for --endpoint-selector", environment="POD_NAME"),
     ] = ""
+    config_file: Annotated[
+        Path | None,
+        Flag(Section.PICKING, "EndpointPickerConfig; read again when it changes"),
+    ] = None
+    config_text: Annotated[
+        str,
+        Flag(Section.PICKING, "EndpointPickerConfig as text; neither of the two: the default one"),
+    ] = ""
+    allow_experimental_plugins: Annotated[
+        bool, Flag(Section.PICKING, "allow plugins whose stability is Alpha")
+    ] = False
+    refresh_metrics_interval: Annotated[
+        PositiveSeconds,
+        Flag(
+            Section.PICKING,
+            "pause between scrapes of an endpoint while there is traffic; at least 50ms",
+        ),
+    ] = 0.05
+    idle_metrics_interval: Annotated[
+        PositiveSeconds,
+        Flag(Section.PICKING, "the same pause when there has been no request for a while"),
+    ] = 1.0
+    refresh_prometheus_metrics_interval: Annotated[
+        PositiveSeconds, Flag(Section.PICKING, "pause between updates of the pool's gauges")
+    ] = 5.0
+    metrics_staleness_threshold: Annotated[
+        PositiveSeconds,
+        Flag(Section.PICKING, "age from which an endpoint's metrics leave the pool's gauges"),
+    ] = 2.0
+
     pool_file: Annotated[
         Path | None,
         Flag(Section.POOL, "YAML file with the InferencePool and its endpoints; read on change"),
@@ -183,6 +214,17 @@ class ServeOptions:
             Section.ANSWERS, "response header x-gateway-destination-endpoint-served for the client"
         ),
     ] = False
+    emit_endpoint_scores: Annotated[
+        bool,
+        Flag(
+            Section.ANSWERS,
+            "dynamic metadata x-gateway-destination-endpoint-scores: every candidate's total",
+        ),
+    ] = False
+    decision_header: Annotated[
+        bool,
+        Flag(Section.ANSWERS, "response header x-epp-decision: which scorer gave whom what"),
+    ] = False
     debug_response_header: Annotated[
         bool, Flag(Section.ANSWERS, "response header that shows the EPP saw the response")
     ] = False
@@ -248,6 +290,8 @@ class ServeOptions:
     def contradictions(self) -> Iterator[str]:
         """Yield what can't hold together, naming both flags."""
         yield from self.pool.contradictions()
+        if self.config_file and self.config_text:
+            yield "--config-file and --config-text exclude each other; give one of them"
         ports = {
             "--grpc-port": self.grpc_port,
             "--grpc-health-port": self.grpc_health_port,

@@ -19,6 +19,8 @@ def request_path_settings(options: ServeOptions) -> RequestPathSettings:
             decision_timeout=options.decision_timeout,
             max_request_body_bytes=options.max_request_body_bytes,
             use_subset=not options.disable_endpoint_subset_filter,
+            emit_endpoint_scores=options.emit_endpoint_scores,
+            log_decisions=options.log_level in ("debug", "trace"),
         ),
         gateway=GatewaySettings(
             max_request_body_bytes=options.max_request_body_bytes,
@@ -29,6 +31,7 @@ def request_path_settings(options: ServeOptions) -> RequestPathSettings:
         response=ResponseSettings(
             served_endpoint_header=options.served_endpoint_header,
             debug_header=options.debug_response_header,
+            decision_header=options.decision_header,
         ),
         overload=OverloadLimits(
             streams=options.max_streams,

@@ -8,9 +8,10 @@ from types import MappingProxyType
 from typing import Any
 
 from epp.app.flags import Declaration, Standing, declarations_of
-from epp.app.options import ServeOptions
+from epp.app.options import SHORTEST_REFRESH, ServeOptions
 from epp.cli.flags import UsageError, read_command_line
 from epp.cli.reference_flags import ReferenceFlags
+from epp.support.durations import format_duration
 
 _IN_CLUSTER = (
     "pool_namespace",
@@ -44,8 +45,7 @@ def parse_serve(
     if line.wants_help:
         return ServeCommand(ServeOptions(), (), wants_help=True)
     options = ServeOptions(**_values_for(ServeOptions, {**line.values, **line.defaults}))
-    reference = ReferenceFlags(**_values_for(ReferenceFlags, line.values))
-    contradictions = [*options.contradictions(), *reference.contradictions()]
+    contradictions = list(options.contradictions())
     problems = [
         *line.problems,
         *_refused(flags, line.values),
@@ -92,6 +92,8 @@ def _warnings(
         for declaration in flags:
             if declaration.option in _IN_CLUSTER and values.get(declaration.option):
                 yield f"{declaration.spelling} has no effect with --pool-file"
+    if options.refresh_metrics_interval < SHORTEST_REFRESH:
+        yield f"--refresh-metrics-interval is raised to {format_duration(SHORTEST_REFRESH)}"
     if options.enable_cert_reload and options.cert_path is None:
         yield "--enable-cert-reload has no effect without --cert-path"
     if options.cert_path is not None and not options.secure_serving:

@@ -6,17 +6,14 @@ accepted, with a warning where the flag wants a difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
-from epp.app.flag_kinds import Seconds, Words, choice
+from epp.app.flag_kinds import Words, choice
 from epp.app.flags import Flag, Section, Standing
 
-_BUILT_IN = "this version has built-in plugins and profiles only"
 _GO_LOGGER = "log lines are shaped by --log-format, -v and --zap-log-level"
-_NO_SCRAPING = "this version does not scrape model servers"
 _ENGINE_CONFIGS = "use engineConfigs in EndpointPickerConfig instead"
 _PLAIN_METRICS = "the metrics port has no authentication"
 
@@ -33,27 +30,6 @@ TlsVersion = Annotated[
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceFlags:
     """What the reference's flags without a counterpart in `ServeOptions` were set to."""
-
-    config_file: Annotated[
-        str,
-        not_available("EndpointPickerConfig to read", reason=_BUILT_IN),
-    ] = ""
-    config_text: Annotated[
-        str,
-        not_available("EndpointPickerConfig as text", reason=_BUILT_IN),
-    ] = ""
-    allow_experimental_plugins: Annotated[
-        bool,
-        no_effect("allow plugins in Alpha", reason=_BUILT_IN),
-    ] = False
-
-    emit_endpoint_scores: Annotated[
-        bool,
-        no_effect(
-            "scores in the metadata x-gateway-destination-endpoint-scores",
-            reason="the built-in pick gives no scores",
-        ),
-    ] = False
 
     tls_min_version: Annotated[
         TlsVersion,
@@ -100,21 +76,6 @@ class ReferenceFlags:
             reason="this version writes no traces",
         ),
     ] = True
-    refresh_metrics_interval: Annotated[
-        Seconds,
-        no_effect("pause between scrapes of an endpoint", reason=_NO_SCRAPING),
-    ] = 0.05
-    refresh_prometheus_metrics_interval: Annotated[
-        Seconds,
-        no_effect(
-            "pause between updates of the pool's gauges",
-            reason="gauges of the pool follow each of its changes at once",
-        ),
-    ] = 5.0
-    metrics_staleness_threshold: Annotated[
-        Seconds,
-        no_effect("age from which metrics are not used", reason=_NO_SCRAPING),
-    ] = 2.0
     zap_encoder: Annotated[
         str,
         no_effect("json or console", reason=_GO_LOGGER, harmless=("json",)),
@@ -140,8 +101,3 @@ class ReferenceFlags:
     )
     lora_info_metric: Annotated[str, removed("LoRA adapters")] = "vllm:lora_requests_info"
     cache_info_metric: Annotated[str, removed("size of the KV cache")] = "vllm:cache_config_info"
-
-    def contradictions(self) -> Iterator[str]:
-        """Yield what can't hold together, naming both flags."""
-        if self.config_file and self.config_text:
-            yield "--config-file and --config-text exclude each other; give one of them"

@@ -144,6 +144,17 @@ def request_body_chunks(body: bytes, *, end: bool) -> Iterable[bytes]:
     return _pieces(_REQUEST_BODY, body, end=end)
 
 
+def with_metadata(answer: bytes, metadata: Mapping[str, Mapping[str, Any]]) -> bytes:
+    """A serialized answer that tells the gateway something besides; it has no metadata yet."""
+    if not metadata:
+        return answer
+    # Fields of a message may follow one another in any order, so this one goes to the end.
+    extra = wire.ProcessingResponse()
+    for namespace, values in metadata.items():
+        extra.dynamic_metadata.fields[namespace].struct_value.update(values)
+    return answer + extra.SerializeToString()
+
+
 def response_body_chunks(body: bytes, *, end: bool) -> Iterable[bytes]:
     """The same for a response body."""
     if len(body) <= MAX_CHUNK_BYTES:

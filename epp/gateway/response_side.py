@@ -72,14 +72,22 @@ class ResponseSide:
             return
         phase = self._phase
         if not phase.rewrites:
-            self._send(messages.response_body_chunks(data, end=end))
+            self._send_chunks(data, data, end=end)
         else:
             rewritten = phase.rewrite(data, end=end or self._must_let_go())
             self._count_held(phase.held_bytes)
             if rewritten or end:
-                self._send(messages.response_body_chunks(rewritten, end=end))
+                self._send_chunks(rewritten, data, end=end)
         self.ended = end
         phase.observe(data, end=end)
+
+    def _send_chunks(self, body: bytes, received: bytes, *, end: bool) -> None:
+        chunks = messages.response_body_chunks(body, end=end)
+        if end and self._phase.tells_metadata:
+            *others, last = chunks
+            metadata = self._phase.metadata(received)
+            chunks = (*others, messages.with_metadata(last, metadata))
+        self._send(chunks)
 
     def _must_let_go(self) -> bool:
         """Under pressure a document is renamed as far as it has come, rather than held; what an
@@ -94,15 +102,15 @@ class ResponseSide:
 
     def _one_answer(self, data: bytes, *, end: bool) -> None:
         phase = self._phase
-        if self.ended or not phase.rewrites:
-            self._send((messages.CONTINUE_RESPONSE_BODY,))
-        else:
+        answer = messages.CONTINUE_RESPONSE_BODY
+        if not self.ended and phase.rewrites:
             whole = self._policy is BodyPolicy.WHOLE
             rewritten = phase.rewrite(data, end=end or whole)
-            if rewritten == data:
-                self._send((messages.CONTINUE_RESPONSE_BODY,))
-            else:
-                self._send((messages.response_body_replaced(rewritten, content_length=whole),))
+            if rewritten != data:
+                answer = messages.response_body_replaced(rewritten, content_length=whole)
+        if end and not self.ended and phase.tells_metadata:
+            answer = messages.with_metadata(answer, phase.metadata(data))
+        self._send((answer,))
         if not self.ended:
             self.ended = end
             phase.observe(data, end=end)
@@ -117,7 +125,10 @@ class ResponseSide:
             rest = self._phase.rewrite(b"", end=True)
             if rest:
                 self._send(messages.response_body_chunks(rest, end=False))
-        self._send((messages.RESPONSE_TRAILERS,))
+        answer = messages.RESPONSE_TRAILERS
+        if not self.ended and self._phase.tells_metadata:
+            answer = messages.with_metadata(answer, self._phase.metadata(b""))
+        self._send((answer,))
         self._end()
 
     def _end(self) -> None:

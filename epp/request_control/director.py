@@ -26,6 +26,7 @@ from epp.framework.request import InferenceRequest, TerminationCause
 from epp.request_control.active_request import ActiveRequest
 from epp.request_control.admission import require_available_cache, shed_at_saturation
 from epp.request_control.candidates import locate_candidates
+from epp.request_control.explanation import decision_text, scores_by_endpoint
 from epp.request_control.fairness import fairness_id_of
 from epp.request_control.incoming import REQUEST_ID_HEADER
 from epp.request_control.model_rewrite import resolve_model, rewritten_body
@@ -46,6 +47,9 @@ log = structlog.get_logger(__name__)
 
 Result = TypeVar("Result")
 
+SCORES_NAMESPACE = "envoy.lb"
+SCORES_KEY = "x-gateway-destination-endpoint-scores"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectorSettings:
@@ -56,6 +60,10 @@ class DirectorSettings:
     decision_timeout: float = 5.0
     max_request_body_bytes: int = 64 << 20
     use_subset: bool = True
+    emit_endpoint_scores: bool = False
+    """Whether the gateway is told the totals of all candidates."""
+    log_decisions: bool = False
+    """Whether every decision is a line in the debug log."""
 
 
 class _DeadlinePassed(Exception):
@@ -177,6 +185,7 @@ class Director:
             raise _DeadlinePassed
         result = self._schedule(plan.scheduler, request, candidates)
         require_available_cache(request, result, plan)
+        self._tell(request, result)
         new_body = rewritten_body(request, body) if body is not None else None
         if new_body is not None and "content-encoding" in request.headers:
             request.headers.remove("content-encoding")
@@ -257,6 +266,13 @@ class Director:
         if not result.endpoints:
             raise Rejection(ErrorCode.INTERNAL, "results must be greater than zero")
         return result
+
+    def _tell(self, request: InferenceRequest, result: SchedulingResult) -> None:
+        if self._settings.emit_endpoint_scores and (scores := scores_by_endpoint(result)):
+            namespace = request.dynamic_metadata.setdefault(SCORES_NAMESPACE, {})
+            namespace[SCORES_KEY] = scores
+        if self._settings.log_decisions:
+            log.debug("decided", request_id=request.id, decision=decision_text(result))
 
     def _contain(
         self, error: Exception, incoming: IncomingRequest, request: InferenceRequest

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
-    from epp.framework.scheduling import ProfileResult, SchedulingResult
+    from epp.framework.scheduling import ProfileResult, SchedulingResult, ScorerResult
+
+MOST_SHOWN = 8
+"""Candidates told of in a header or a log line."""
 
 
 def reason_of(result: SchedulingResult) -> str:
@@ -28,6 +31,29 @@ def scores_by_endpoint(result: SchedulingResult) -> dict[str, float]:
         endpoint.address: total
         for endpoint, total in zip(profile.candidates, profile.totals, strict=False)
     }
+
+
+def decision_text(result: SchedulingResult) -> str:
+    """Every scorer's word on every candidate, best first, as far as there is room for it."""
+    return "; ".join(_scores_text(name, profile) for name, profile in result.profiles.items())
+
+
+def _scores_text(name: str, profile: ProfileResult) -> str:
+    order = sorted(range(len(profile.totals)), key=lambda index: -profile.totals[index])
+    lines = [
+        f"{profile.candidates[index].address}={profile.totals[index]:.4g}"
+        f"({', '.join(_score_text(scorer, index) for scorer in profile.scorers)})"
+        for index in order[:MOST_SHOWN]
+    ]
+    if len(order) > MOST_SHOWN:
+        lines.append(f"and {len(order) - MOST_SHOWN} more")
+    picked = ",".join(map(str, profile.endpoints))
+    return f"{name} -> {picked}: {' '.join(lines)}".removesuffix(": ")
+
+
+def _score_text(scorer: ScorerResult, index: int) -> str:
+    score = scorer.scores[index] if index < len(scorer.scores) else 0.0
+    return f"{scorer.name} {score:.4g}x{scorer.weight:g}"
 
 
 def _profile_text(profile: ProfileResult) -> str:

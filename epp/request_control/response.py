@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 import structlog
 
 from epp.framework.request import InferenceResponse, TerminationCause
+from epp.request_control.explanation import decision_text
 from epp.support.model_names import ChunkModelRewriter, JsonModelRewriter, SseModelRewriter
 
 if TYPE_CHECKING:
     from epp.datastore.datastore import Datastore
     from epp.framework.headers import Headers
+    from epp.framework.request import MetadataValue
     from epp.framework.request_handling import ResponseReader
     from epp.observability.metrics import Metrics
     from epp.request_control.active_request import ActiveRequest
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 SERVED_ENDPOINT_HEADER = "x-gateway-destination-endpoint-served"
+DECISION_HEADER = "x-epp-decision"
 DEBUG_HEADER = "x-went-into-resp-headers"
 
 
@@ -51,6 +54,7 @@ class ResponseSettings:
 
     served_endpoint_header: bool = False
     debug_header: bool = False
+    decision_header: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +130,21 @@ class ResponsePhase:
             self._rewriter = None
             return rewriter.held + chunk
 
+    @property
+    def tells_metadata(self) -> bool:
+        """Whether the gateway is told something with the end of the body."""
+        active = self._active
+        return active is not None and bool(active.hooks.hooks.response_metadata)
+
+    def metadata(self, last: bytes) -> dict[str, dict[str, MetadataValue]]:
+        """What to tell with `last`, the last piece of the body, which `observe` is shown after."""
+        active, response = self._active, self._response
+        if active is None or response is None:
+            return {}
+        self._read(last)
+        self._finish_reading(response)
+        return active.hooks.response_metadata(active.request, response)
+
     def observe(self, chunk: bytes, *, end: bool) -> None:
         """Count a piece that has been answered; the last one ends the request."""
         active, response = self._active, self._response
@@ -144,12 +163,7 @@ class ResponsePhase:
             elif response.streaming and active.metrics is not None:
                 active.metrics.inter_token_latency(started - self._last_chunk_at)
             self._last_chunk_at = started
-        if self._reader is not None:
-            try:
-                self._reader.feed(chunk)
-            except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
-                self._fault("reading usage", error)
-                self._reader = None
+        self._read(chunk)
         if end:
             self.end(TerminationCause.NATURAL)
         elif active.hooks.hooks.response_body:
@@ -162,13 +176,28 @@ class ResponsePhase:
         self._active = None
         if active is None:
             return
-        if self._reader is not None and response is not None:
-            try:
-                response.usage = self._reader.finish()
-                response.streamed_events = self._reader.streamed_events
-            except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
-                self._fault("reading usage", error)
+        if response is not None:
+            self._finish_reading(response)
         active.end(cause)
+
+    def _read(self, chunk: bytes) -> None:
+        if self._reader is None:
+            return
+        try:
+            self._reader.feed(chunk)
+        except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+            self._fault("reading usage", error)
+            self._reader = None
+
+    def _finish_reading(self, response: InferenceResponse) -> None:
+        reader, self._reader = self._reader, None
+        if reader is None:
+            return
+        try:
+            response.usage = reader.finish()
+            response.streamed_events = reader.streamed_events
+        except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+            self._fault("reading usage", error)
 
     def _credit(self, active: ActiveRequest, served: str | None) -> None:
         if served is None or active.serving is None or served == active.serving.address:
@@ -182,6 +211,8 @@ class ResponsePhase:
         own: dict[str, bytes | None] = {}
         if settings.served_endpoint_header and active is not None and active.serving is not None:
             own[SERVED_ENDPOINT_HEADER] = active.serving.address.encode()
+        if settings.decision_header and active is not None and active.result is not None:
+            own[DECISION_HEADER] = decision_text(active.result).encode("utf-8", "replace")
         if settings.debug_header:
             own[DEBUG_HEADER] = b"true"
         return own

@@ -55,6 +55,8 @@ REFERENCE_DEFAULTS = {
     "--cache-info-metric": "vllm:cache_config_info",
 }
 OWN_DEFAULTS = {
+    "--idle-metrics-interval": "1s",
+    "--decision-header": "false",
     "--pod-name": "",
     "--kubeconfig": "",
     "--kube-context": "",
@@ -165,22 +167,15 @@ CHART_ARGUMENTS = [
 ]
 
 
-def test_of_a_charts_arguments_only_the_ones_not_available_are_refused_by_name() -> None:
-    problems = problems_of(*CHART_ARGUMENTS)
-
-    assert [problem.partition(":")[0] for problem in problems] == [
-        "--config-file=/config/default-plugins.yaml is not available in this version",
-    ]
-
-
-def test_a_charts_other_arguments_start_without_a_word() -> None:
-    rest = [word for word in CHART_ARGUMENTS if "config" not in word]
-
-    command = parse_serve(rest)
+def test_a_charts_arguments_start_without_a_word() -> None:
+    command = parse_serve(CHART_ARGUMENTS)
 
     assert command.warnings == ()
     assert command.options == ServeOptions(
-        pool_name="qwen", pool_namespace="llm", ha_enable_leader_election=True
+        pool_name="qwen",
+        pool_namespace="llm",
+        ha_enable_leader_election=True,
+        config_file=Path("/config/default-plugins.yaml"),
     )
 
 
@@ -280,10 +275,6 @@ def test_a_strange_group_of_pools_is_refused_with_what_is_allowed() -> None:
     [
         "--tracing",
         "--enable-pprof=true",
-        "--refresh-metrics-interval=1s",
-        "--refresh-prometheus-metrics-interval=1s",
-        "--metrics-staleness-threshold=1s",
-        "--allow-experimental-plugins",
         "--zap-encoder=console",
         "--zap-devel",
         "--zap-stacktrace-level=panic",
@@ -307,7 +298,6 @@ def test_a_certificate_nobody_uses_is_warned_about() -> None:
 @pytest.mark.parametrize(
     "argument",
     [
-        "--config-text=plugins: []",
         "--metrics-endpoint-auth",
         "--metrics-client-ca-file=/ca.pem",
         "--tls-min-version=VersionTLS13",
@@ -430,3 +420,9 @@ def test_names_that_kubernetes_does_not_allow_are_refused(flag: str) -> None:
     problems = problems_of("--pool-name=pool", flag)
 
     assert [problem.partition(":")[0] for problem in problems] == [flag.partition("=")[0]]
+
+
+def test_scraping_more_often_than_every_50_ms_is_raised_with_a_warning() -> None:
+    command = parse_serve([*POOL, "--refresh-metrics-interval=10ms"])
+
+    assert command.warnings == ("--refresh-metrics-interval is raised to 50ms",)
