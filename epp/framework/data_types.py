@@ -221,8 +221,19 @@ SERVED_MODELS: DataType[Sequence[ServedModel]] = DataType(
 )
 
 
-def endpoint_attribute(name: str) -> DataType[float]:
-    """A number kept on endpoints under a name that a configuration chooses."""
-    return DataType(
-        name=name, scope=Scope.ENDPOINT, default_producer=CORE_METRICS_EXTRACTOR, value=float
-    )
+def endpoint_attribute(
+    name: str, *, default_producer: str = CORE_METRICS_EXTRACTOR
+) -> DataType[float]:
+    """A number kept on endpoints under a name that a configuration chooses.
+
+    Without a default producer it is whoever's: read under the key of an empty name.
+    """
+    return DataType(name=name, scope=Scope.ENDPOINT, default_producer=default_producer, value=float)
+
+
+MULTICLUSTER_QUEUE_SIZE = endpoint_attribute(
+    "llm-d.ai/multicluster-queue-size", default_producer=""
+)
+MULTICLUSTER_KV_CACHE_UTILIZATION = endpoint_attribute(
+    "llm-d.ai/multicluster-kv-cache-utilization", default_producer=""
+)
