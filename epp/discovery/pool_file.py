@@ -19,8 +19,8 @@ from epp.datastore.inference_pool import (
 from epp.datastore.manifest_errors import indented, value_text
 from epp.datastore.pods import Pod
 from epp.discovery.endpoint_entries import read_entries
-from epp.discovery.yaml_documents import load_documents
 from epp.framework.errors import ConfigError
+from epp.support.yaml_documents import YamlDocumentsError, load_documents
 
 MAX_BYTES = 1 << 20
 DEFAULT_POOL_NAME = "epp"
@@ -75,7 +75,10 @@ def parse_pool_file(content: bytes, *, default_namespace: str = "default") -> Po
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"not UTF-8: byte {error.start}") from error
-    documents = _sorted_out(load_documents(text))
+    try:
+        documents = _sorted_out(load_documents(text))
+    except YamlDocumentsError as error:
+        raise ConfigError(str(error)) from error
     if not documents.pools and not documents.entry_lists:
         raise ConfigError(f"holds neither an {KIND} manifest nor an `endpoints:` list")
     entries = read_entries([entry for entries in documents.entry_lists for entry in entries])

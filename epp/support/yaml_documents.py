@@ -1,34 +1,50 @@
-"""The YAML documents of a file, read strictly."""
+"""The YAML documents of a text, read strictly; JSON is YAML."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import re
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import yaml
-
-from epp.framework.errors import ConfigError
 
 _MAX_VALUES = 1_000_000
 _MAX_DEPTH = 64
 _CONSTRUCTOR_FAULTS = (ValueError, LookupError, AttributeError, TypeError, ArithmeticError)
 
 
+class YamlDocumentsError(ValueError):
+    """The text is not YAML, a key is given twice, or it is out of proportion; says where."""
+
+
 def load_documents(text: str) -> list[Any]:
-    """All documents that are not empty; raises `ConfigError` with line and column."""
-    try:
-        documents = [
-            document
-            for document in yaml.load_all(text, Loader=_StrictLoader)
-            if document is not None
-        ]
-    except yaml.MarkedYAMLError as error:
-        raise ConfigError(f"not valid YAML: {_where(error)}{error.problem}") from error
-    except (yaml.YAMLError, RecursionError, *_CONSTRUCTOR_FAULTS) as error:
-        # PyYAML lets out what Python says of `!!int x` or of the date 2026-99-99.
-        raise ConfigError(f"not valid YAML: {error}") from error
+    """All documents that are not empty; raises `YamlDocumentsError` with line and column."""
+    documents = list(_documents(text))
     _check_size(documents)
     return documents
+
+
+def load_first_document(text: str) -> tuple[Any, bool]:
+    """The first document that is not empty, else None; and whether anything comes after it."""
+    documents = _documents(text)
+    first = next(documents, None)
+    _check_size([first])
+    try:
+        return first, next(documents, None) is not None
+    except YamlDocumentsError:
+        return first, True
+
+
+def _documents(text: str) -> Iterator[Any]:
+    try:
+        for document in yaml.load_all(text, Loader=_StrictLoader):
+            if document is not None:
+                yield document
+    except yaml.MarkedYAMLError as error:
+        raise YamlDocumentsError(f"not valid YAML: {_where(error)}{error.problem}") from error
+    except (yaml.YAMLError, RecursionError, *_CONSTRUCTOR_FAULTS) as error:
+        # PyYAML lets out what Python says of `!!int x` or of the date 2026-99-99.
+        raise YamlDocumentsError(f"not valid YAML: {error}") from error
 
 
 class _StrictLoader(yaml.CSafeLoader):
@@ -49,6 +65,14 @@ class _StrictLoader(yaml.CSafeLoader):
         return super().construct_mapping(node, deep)
 
 
+# Numbers of JSON that YAML 1.1 takes for text: 1e3, 1.5E2.
+_StrictLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"-?\d+(?:\.\d+)?[eE][-+]?\d+"),
+    list("-0123456789"),
+)
+
+
 def _where(error: yaml.MarkedYAMLError) -> str:
     mark = error.problem_mark
     return f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -62,7 +86,7 @@ def _check_size(documents: list[Any]) -> None:
         value, depth = pending.pop()
         count += 1
         if count > _MAX_VALUES or depth > _MAX_DEPTH:
-            raise ConfigError(
+            raise YamlDocumentsError(
                 f"more than {_MAX_VALUES} values (aliases written out), or more than"
                 f" {_MAX_DEPTH} levels"
             )

@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epp.discovery.yaml_documents import load_documents
-from epp.framework.errors import ConfigError
+from epp.support.yaml_documents import (
+    YamlDocumentsError,
+    load_documents,
+    load_first_document,
+)
 
 
 def bomb() -> str:
@@ -45,7 +48,7 @@ def test_anchors_and_merge_keys_work() -> None:
     ids=["duplicate", "syntax", "date", "int", "bool", "nul", "depth", "levels", "cycle", "bomb"],
 )
 def test_what_is_wrong_is_said(text: str, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(YamlDocumentsError) as caught:
         load_documents(text)
 
     assert str(caught.value).startswith(message)
@@ -53,5 +56,26 @@ def test_what_is_wrong_is_said(text: str, message: str) -> None:
 
 @given(st.text(alphabet="ab:-[]{}&*!,#'\"|>?%@<=12 \n\t") | st.text())
 def test_any_text_is_documents_or_an_explained_error(text: str) -> None:
-    with contextlib.suppress(ConfigError):
+    with contextlib.suppress(YamlDocumentsError):
         load_documents(text)
+
+
+def test_numbers_are_read_as_json_writes_them() -> None:
+    text = '{\n\t"a": 1e3, "b": [-2E-2,\n\t0.5e1], "c": "1e3"}'
+
+    assert load_documents(text) == [{"a": 1000.0, "b": [-0.02, 5.0], "c": "1e3"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "has_more"),
+    [
+        ("a: 1", {"a": 1}, False),
+        ("a: 1\n---\n# nothing\n", {"a": 1}, False),
+        ("a: 1\n---\nb: 2", {"a": 1}, True),
+        ("# nothing\n---\na: 1\n---\nb: ]", {"a": 1}, True),
+        ("# nothing", None, False),
+    ],
+    ids=["one", "empty second", "two", "broken second", "none"],
+)
+def test_the_first_document_can_be_read_alone(text: str, first: object, has_more: bool) -> None:
+    assert load_first_document(text) == (first, has_more)
