@@ -1,0 +1,205 @@
+"""One scheduling profile: filters narrow the candidates, scorers rate them, a picker chooses."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import structlog
+
+from epp.framework.errors import ConfigError, DropReason, ErrorCode, Rejection
+from epp.framework.plugin import Plugin
+from epp.framework.scheduling import (
+    Filter,
+    FilterResult,
+    Picker,
+    ProfileResult,
+    Scorer,
+    ScorerResult,
+)
+from epp.scheduling.observer import PluginFault, PluginObserver, Unobserved
+from epp.scheduling.overruns import Overruns
+
+if TYPE_CHECKING:
+    from epp.framework.endpoint import Endpoint
+    from epp.framework.request import InferenceRequest
+
+log = structlog.get_logger(__name__)
+
+SCORER_BUDGET_SECONDS = 0.1
+"""Longest a scorer may take: nothing else of the process runs meanwhile."""
+
+P = TypeVar("P", bound=Plugin)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step(Generic[P]):
+    # Names and bound methods are looked up once: a cycle is made of few microseconds.
+    plugin: P
+    name: str
+    took: Callable[[float], None]
+    failed: Callable[[], None]
+    weight: float = 0.0
+
+
+class SchedulerProfile:
+    """Chooses endpoints for requests with the plugins of one profile.
+
+    Needs nothing around it: without an observer it is a plain library object.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        filters: Sequence[Filter] = (),
+        scorers: Sequence[tuple[Scorer, float]] = (),
+        picker: Picker,
+        observer: PluginObserver | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = name
+        self._now = now
+        self._observer = observer or Unobserved()
+        self._overruns = Overruns(self._observer.plugin_switched_off)
+        self._filters = tuple(self._step("Filter", plugin) for plugin in filters)
+        self._scorers = tuple(
+            self._step("Scorer", plugin, self._finite(plugin, weight)) for plugin, weight in scorers
+        )
+        self._picker = self._step("Picker", picker)
+
+    def run(self, request: InferenceRequest, candidates: Sequence[Endpoint]) -> ProfileResult:
+        """Pick among `candidates`; raises `Rejection` when the filters leave none.
+
+        A scorer that fails costs its score only; what a filter or the picker raises goes through.
+        """
+        kept, filtered = self._narrow(request, candidates)
+        if not kept:
+            raise Rejection(
+                ErrorCode.RESOURCE_EXHAUSTED,
+                "no endpoints available for the given request",
+                drop_reason=DropReason.SATURATED,
+                retry_after=1,
+            )
+        totals, scored = self._rate(request, kept)
+        return ProfileResult(
+            endpoints=self._pick(request, kept, totals),
+            candidates=kept,
+            totals=totals,
+            scorers=scored,
+            filters=filtered,
+        )
+
+    def _narrow(
+        self, request: InferenceRequest, candidates: Sequence[Endpoint]
+    ) -> tuple[Sequence[Endpoint], Sequence[FilterResult]]:
+        if not self._filters:
+            return candidates, ()
+        results = []
+        for step in self._filters:
+            if not candidates:
+                break
+            started = self._now()
+            try:
+                kept = step.plugin.filter(request, candidates)
+                if not set(candidates).issuperset(kept):
+                    raise PluginFault(f"filter {step.name!r} returned what it was not given")
+            except Rejection:
+                raise
+            except Exception:
+                step.failed()
+                raise
+            finally:
+                step.took(self._now() - started)
+            results.append(FilterResult(step.name, candidates, kept))
+            candidates = kept
+        return candidates, results
+
+    def _rate(
+        self, request: InferenceRequest, candidates: Sequence[Endpoint]
+    ) -> tuple[list[float], list[ScorerResult]]:
+        totals = [0.0] * len(candidates)
+        results = []
+        for step in self._scorers:
+            scores = self._scores(step, request, candidates)
+            if scores is None:
+                continue
+            weight = step.weight
+            totals = [total + weight * score for total, score in zip(totals, scores, strict=True)]
+            results.append(ScorerResult(step.name, weight, scores))
+        return totals, results
+
+    def _scores(
+        self, step: _Step[Scorer], request: InferenceRequest, candidates: Sequence[Endpoint]
+    ) -> list[float] | None:
+        """Clamped scores in the order of `candidates`; None if there are none to be had."""
+        started = self._now()
+        try:
+            scores = [
+                score if 0.0 <= score <= 1.0 else _clamped(score)
+                for score in step.plugin.score(request, candidates)
+            ]
+            if len(scores) != len(candidates):
+                raise PluginFault(f"{len(scores)} scores for {len(candidates)} endpoints")
+        except Exception as error:  # noqa: BLE001 - its score is missing (decision 1)
+            step.failed()
+            log.debug("scorer failed", plugin=step.name, error=repr(error))
+            return None
+        finally:
+            seconds = self._now() - started
+            step.took(seconds)
+            self._watch(step.plugin, seconds)
+        return scores
+
+    def _pick(
+        self, request: InferenceRequest, candidates: Sequence[Endpoint], totals: Sequence[float]
+    ) -> tuple[Endpoint, ...]:
+        step = self._picker
+        started = self._now()
+        try:
+            picked = tuple(step.plugin.pick(request, candidates, totals))
+            if not picked:
+                raise PluginFault(f"picker {step.name!r} picked nothing")
+            for endpoint in picked:
+                if endpoint not in candidates:
+                    raise PluginFault(f"picker {step.name!r} picked what is no candidate")
+        except Rejection:
+            raise
+        except Exception:
+            step.failed()
+            raise
+        finally:
+            step.took(self._now() - started)
+        return picked
+
+    def _watch(self, scorer: Scorer, seconds: float) -> None:
+        self._overruns.took(scorer, seconds, SCORER_BUDGET_SECONDS)
+        if seconds > SCORER_BUDGET_SECONDS and self._overruns.is_off(scorer):
+            self._scorers = tuple(step for step in self._scorers if step.plugin is not scorer)
+
+    def _step(self, extension_point: str, plugin: P, weight: float = 0.0) -> _Step[P]:
+        of = (extension_point, plugin.type, plugin.name)
+        return _Step(
+            plugin,
+            plugin.name,
+            partial(self._observer.plugin_duration, *of),
+            partial(self._observer.plugin_error, *of),
+            weight,
+        )
+
+    def _finite(self, scorer: Scorer, weight: float) -> float:
+        if not math.isfinite(weight):
+            raise ConfigError(
+                f"profile {self.name!r}: weight {weight} of scorer {scorer.name!r}:"
+                " must be a finite number"
+            )
+        return float(weight)
+
+
+def _clamped(score: float) -> float:
+    """What counts of a score out of bounds; NaN says that there is none."""
+    return 1.0 if score > 1.0 else 0.0

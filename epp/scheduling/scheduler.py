@@ -1,0 +1,128 @@
+"""The scheduling cycle: a profile handler names profiles, they run, the handler decides."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from epp.framework.errors import ConfigError, ErrorCode, Rejection
+from epp.framework.scheduling import ProfileHandler, ProfileResult, SchedulingResult
+from epp.scheduling.freshness import fresh_among
+from epp.scheduling.observer import PluginFault, PluginObserver, Unobserved
+from epp.scheduling.profile import SchedulerProfile
+
+if TYPE_CHECKING:
+    from epp.framework.endpoint import Endpoint
+    from epp.framework.request import InferenceRequest
+
+
+class ProfileScheduler:
+    """Chooses among candidates by the profiles of a configuration.
+
+    `schedule` is all there is to it: it waits for nothing, and needs no gateway, no cluster and,
+    without an observer, no metrics.
+    """
+
+    def __init__(
+        self,
+        profiles: Sequence[SchedulerProfile],
+        handler: ProfileHandler,
+        *,
+        observer: PluginObserver | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._profiles = {profile.name: profile for profile in profiles}
+        self._names = tuple(profile.name for profile in profiles)
+        if len(self._profiles) < len(self._names):
+            raise ConfigError(f"profile names must differ, got {', '.join(self._names)}")
+        handler.check(self._names)
+        self._handler = handler
+        self._now = now
+        observer = observer or Unobserved()
+        of = (handler.type, handler.name)
+        self._pick_took = partial(observer.plugin_duration, "ProfilePicker", *of)
+        self._process_took = partial(observer.plugin_duration, "ProcessProfilesResults", *of)
+        self._pick_failed = partial(observer.plugin_error, "ProfilePicker", *of)
+        self._process_failed = partial(observer.plugin_error, "ProcessProfilesResults", *of)
+
+    def schedule(
+        self, request: InferenceRequest, candidates: Sequence[Endpoint]
+    ) -> SchedulingResult:
+        """Pick for `request` among `candidates`.
+
+        Raises `Rejection` when no endpoint may serve it; anything else it raises is a fault.
+        """
+        candidates = fresh_among(candidates)
+        results: dict[str, ProfileResult | None] = {}
+        rejection: Rejection | None = None
+        while chosen := self._pick(request, results):
+            for name in chosen:
+                try:
+                    results[name] = self._profile(name, results).run(request, candidates)
+                except Rejection as error:
+                    results[name] = None
+                    rejection = rejection or error
+        if not results:
+            # The reference's status; the client's own header may be what names no profile.
+            raise Rejection(
+                ErrorCode.RESOURCE_EXHAUSTED,
+                f"failed to run any scheduler profile for request {request.id}",
+            )
+        return self._process(request, results, rejection)
+
+    def _profile(self, name: str, results: dict[str, ProfileResult | None]) -> SchedulerProfile:
+        profile = self._profiles.get(name)
+        if profile is None:
+            raise PluginFault(
+                f"profile handler {self._handler.name!r} named the unknown profile {name!r}"
+            )
+        if name in results:
+            raise PluginFault(
+                f"profile handler {self._handler.name!r} named the profile {name!r} again"
+            )
+        return profile
+
+    def _pick(
+        self, request: InferenceRequest, results: dict[str, ProfileResult | None]
+    ) -> Sequence[str]:
+        with self._measured(self._pick_took, self._pick_failed):
+            return self._handler.pick(request, self._names, results)
+
+    def _process(
+        self,
+        request: InferenceRequest,
+        results: dict[str, ProfileResult | None],
+        rejection: Rejection | None,
+    ) -> SchedulingResult:
+        try:
+            with self._measured(self._process_took, self._process_failed):
+                result = self._handler.process(request, results)
+        except Rejection as outcome:
+            # Why nothing was found says more than that nothing was; a handler may know better still.
+            if rejection is None or outcome.drop_reason or any(results.values()):
+                raise
+            raise rejection from outcome
+        if result.primary not in result.profiles:
+            raise PluginFault(
+                f"profile handler {self._handler.name!r} made {result.primary!r} the primary"
+                " profile, which picked nothing"
+            )
+        return result
+
+    @contextmanager
+    def _measured(
+        self, took: Callable[[float], None], failed: Callable[[], None]
+    ) -> Iterator[None]:
+        started = self._now()
+        try:
+            yield
+        except Rejection:
+            raise
+        except Exception:
+            failed()
+            raise
+        finally:
+            took(self._now() - started)
