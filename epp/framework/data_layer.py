@@ -75,6 +75,10 @@ class EndpointSource(DataSource):
 class Extractor(Plugin):
     """Turns pages of a polling source into metrics or attributes of an endpoint."""
 
+    fills_metrics: ClassVar[bool] = False
+    """Whether it writes `endpoint.state.metrics`. An endpoint whose metrics are to be read this way
+    is stale until they have been (decision 20)."""
+
     @abstractmethod
     def extract(self, payload: bytes, endpoint: Endpoint, now: float) -> bool:
         """Read one answer; `now` is the monotonic time it came.
