@@ -1,0 +1,44 @@
+"""Prefers endpoints with few waiting requests, on a fixed scale (scheduling §10.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from epp.framework.data_types import WAITING_QUEUE_SIZE
+from epp.framework.endpoint import Endpoint
+from epp.framework.plugin import Parameters, PluginContext, Stability
+from epp.framework.request import InferenceRequest
+from epp.framework.scheduling import Scorer
+
+_DEFAULT_THRESHOLD = 128
+
+
+class LoadAwareParameters(Parameters):
+    """Parameters of `load-aware-scorer`."""
+
+    threshold: int = Field(
+        _DEFAULT_THRESHOLD,
+        description="Waiting requests from which an endpoint scores 0; 0 or less: the default.",
+    )
+
+
+class LoadAwareScorer(Scorer):
+    """Prefers endpoints with few waiting requests, whatever the others have: 0.5 for none."""
+
+    type = "load-aware-scorer"
+    stability = Stability.BETA
+
+    def __init__(self, parameters: LoadAwareParameters, context: PluginContext) -> None:
+        context.consumes(WAITING_QUEUE_SIZE)
+        threshold = parameters.threshold if parameters.threshold > 0 else _DEFAULT_THRESHOLD
+        self._threshold = threshold
+
+    def score(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[float]:
+        """0.5 for an empty queue, 0 from the threshold on."""
+        threshold = self._threshold
+        return [
+            0.5 * (1 - min(endpoint.state.metrics.waiting_queue_size, threshold) / threshold)
+            for endpoint in endpoints
+        ]

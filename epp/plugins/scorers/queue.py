@@ -1,0 +1,28 @@
+"""Prefers endpoints with few waiting requests (scheduling §10.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from epp.framework.data_types import WAITING_QUEUE_SIZE
+from epp.framework.endpoint import Endpoint
+from epp.framework.plugin import PluginContext, Stability
+from epp.framework.request import InferenceRequest
+from epp.framework.scheduling import Scorer
+from epp.plugins.scorers.scaling import least_is_best
+
+
+class QueueScorer(Scorer):
+    """Prefers endpoints with few waiting requests, relative to the other candidates."""
+
+    type = "queue-scorer"
+    stability = Stability.BETA
+    ignores_parameters = True
+
+    def __init__(self, context: PluginContext) -> None:
+        context.consumes(WAITING_QUEUE_SIZE)
+
+    def score(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[float]:
+        """1 for the shortest queue, 0 for the longest."""
+        # `state.metrics` rather than `metrics`: the property costs three times the rest.
+        return least_is_best([endpoint.state.metrics.waiting_queue_size for endpoint in endpoints])
