@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from epp.framework.plugin import Plugin
 
 if TYPE_CHECKING:
+    from epp.framework.data_types import MultiModalFeature
     from epp.framework.usage import Usage
 
 
@@ -18,8 +19,8 @@ class Media:
     """An image, video, sound or file within a prompt."""
 
     modality: str
-    """`image`, `video`, `audio`."""
-    content: bytes
+    """`image`, `video`, `audio`, `file`."""
+    content: bytes | memoryview
     """The URL, `data:` URLs included, or else the encoded data, as text of the body."""
 
 
@@ -27,10 +28,12 @@ class Media:
 class PromptText:
     """One prompt as the model will see it, in the order in which engines render it."""
 
-    pieces: Sequence[bytes | Media] = ()
-    """UTF-8 text and media: tools, system, messages."""
+    pieces: Sequence[bytes | memoryview | Media] = ()
+    """UTF-8 text and media: tools, system, messages. Views keep the body alive."""
     token_ids: bytes | None = None
     """Instead of text: token ids the client gave, little-endian uint32."""
+    features: tuple[MultiModalFeature, ...] = ()
+    """Media among the token ids, as the client described them."""
 
 
 @dataclass(slots=True, kw_only=True)
