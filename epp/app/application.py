@@ -144,6 +144,9 @@ class Application:
             return
         self._cluster = cluster = await Cluster.connect(options)
         self._follow(cluster.source(self._datastore, self._metrics.cluster), "pool in the cluster")
+        objectives = cluster.objectives(self._datastore, self._metrics.cluster)
+        if objectives is not None:
+            self._keep_running("objectives", objectives.run)
         if options.elects_leader:
             self._events.leadership_changed(False)
             elector = cluster.elector(self._events.leadership_changed, self._election_timing)

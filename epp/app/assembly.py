@@ -16,7 +16,6 @@ from epp.request_control.body_hooks import BodyHooks
 from epp.request_control.completion import Completion
 from epp.request_control.director import Director, DirectorSettings
 from epp.request_control.hooks import HookRunner, Hooks
-from epp.request_control.objectives import Objectives
 from epp.request_control.parsing import ParserSelector
 from epp.request_control.plan import RequestPlan
 from epp.request_control.reporting import Reporter
@@ -60,7 +59,6 @@ def build_request_path(
     rng: random.Random,
     request_log: RequestLog | None = None,
     plan: RequestPlan | None = None,
-    objectives: Objectives | None = None,
     hooks: Hooks | None = None,
     scheduler: Scheduler | None = None,
     parsers: Sequence[Parser] | None = None,
@@ -73,7 +71,6 @@ def build_request_path(
     guard = LoadGuard(settings.overload, metrics, now)
     director = Director(
         datastore=datastore,
-        objectives=objectives or Objectives(),
         plan=plan
         or RequestPlan(
             parsers=ParserSelector(default_parsers() if parsers is None else parsers),

@@ -12,6 +12,7 @@ from epp.datastore.datastore import Datastore
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.leader_election import ElectionTiming, LeaderElector, lease_name
 from epp.kubernetes.lease_client import KubeLease
+from epp.kubernetes.objective_watch import ObjectiveWatch
 from epp.kubernetes.observer import KubernetesObserver
 from epp.kubernetes.pool_source import KubernetesPoolSource, SelectorSource
 from epp.kubernetes.reflector_settings import ReflectorSettings
@@ -51,6 +52,22 @@ class Cluster:
             selector=pool.selector,
             target_ports=pool.target_ports,
             namespace=pool.namespace,
+            datastore=datastore,
+            observer=observer,
+            settings=ReflectorSettings(),
+            rng=self._rng,
+        )
+
+    def objectives(
+        self, datastore: Datastore, observer: KubernetesObserver
+    ) -> ObjectiveWatch | None:
+        """What ranks the requests of the pool; None with a selector, where there is no pool."""
+        if not self._pool.name:
+            return None
+        return ObjectiveWatch(
+            self._client,
+            pool_name=self._pool.name,
+            namespace=self._pool.namespace,
             datastore=datastore,
             observer=observer,
             settings=ReflectorSettings(),

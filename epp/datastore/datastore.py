@@ -73,6 +73,8 @@ class Datastore:
         self._after: dict[EndpointId, Endpoint | None] = {}
         self._open_batches = 0
         self._listeners: list[Callable[[Change], None]] = []
+        self.priorities: Mapping[str, int] = {}
+        """Of requests, by the name of the InferenceObjective they ask for; replaced as a whole."""
 
     def snapshot(self) -> Snapshot:
         """The pool as of now; costs nothing."""

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from epp.datastore import inference_objective
+from epp.datastore.inference_objective import (
+    InferenceObjective,
+    parse_inference_objective,
+    priorities_of,
+)
 from epp.datastore.inference_pool import (
     KIND,
     InferencePool,
@@ -35,6 +41,8 @@ class PoolFile:
     pool: InferencePool
     pods: tuple[Pod, ...]
     """All of them belong to the pool, whatever their labels: who lists an endpoint selects it."""
+    priorities: Mapping[str, int] = field(default_factory=dict)
+    """Of requests, by name of the InferenceObjective."""
     skipped: tuple[str, ...] = ()
     """A line for each entry that is wrong; the others count."""
     warnings: tuple[str, ...] = ()
@@ -45,6 +53,8 @@ class PoolFile:
 @dataclass(slots=True)
 class _Documents:
     pools: list[Any] = field(default_factory=list)
+    objectives: list[InferenceObjective] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
     entry_lists: list[Any] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -91,10 +101,12 @@ def parse_pool_file(content: bytes, *, default_namespace: str = "default") -> Po
         if documents.kinds:
             documents.warnings.append(f"no {KIND} manifest among the manifests")
     documents.warnings += _shared_addresses(entries.pods)
+    documents.warnings += _other_pools(documents.objectives, pool)
     return PoolFile(
         pool=pool,
         pods=tuple(entries.pods),
-        skipped=tuple(entries.skipped),
+        priorities=priorities_of(documents.objectives, pool),
+        skipped=(*entries.skipped, *documents.skipped),
         warnings=(*documents.warnings, *entries.warnings),
         ignored_kinds=tuple(dict.fromkeys(documents.kinds)),
     )
@@ -108,6 +120,8 @@ def _sorted_out(documents: Sequence[Any]) -> _Documents:
         kind = document.get("kind")
         if kind == KIND:
             result.pools.append(document)
+        elif kind == inference_objective.KIND:
+            _add_objective(result, document, number)
         elif kind is not None:
             _refuse_misspelt(str(kind), number)
             result.kinds.append(str(kind))
@@ -125,6 +139,22 @@ def _sorted_out(documents: Sequence[Any]) -> _Documents:
     if len(result.pools) > 1:
         raise ConfigError(f"holds {len(result.pools)} {KIND} manifests; one is allowed")
     return result
+
+
+def _add_objective(result: _Documents, document: object, number: int) -> None:
+    try:
+        result.objectives.append(parse_inference_objective(document))
+    except ConfigError as error:
+        result.skipped.append(f"document {number}: {error}")
+
+
+def _other_pools(objectives: Sequence[InferenceObjective], pool: InferencePool) -> list[str]:
+    return [
+        f"{inference_objective.KIND} {objective.name}: spec.poolRef: it is about the pool"
+        f" {objective.pool_name!r} of group {objective.pool_group!r}, not about {pool.name!r}"
+        for objective in objectives
+        if not objective.is_about(pool.name)
+    ]
 
 
 def _shared_addresses(pods: Sequence[Pod]) -> list[str]:

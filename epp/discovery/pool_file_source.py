@@ -93,6 +93,7 @@ class PoolFileSource:
         self.problem = problem
 
     def _apply(self, pool_file: PoolFile) -> None:
+        self._datastore.priorities = pool_file.priorities
         with self._datastore.batch():
             self._datastore.set_pool(pool_file.pool)
             self._datastore.set_pods(pool_file.pods)

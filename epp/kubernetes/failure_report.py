@@ -30,7 +30,15 @@ class FailureReport:
             return
         self._reported = kind, verb
         resource = self._resource
-        report = log.error if kind is WatchErrorKind.FORBIDDEN else log.warning
+        if resource.is_optional and kind is WatchErrorKind.NOT_FOUND:
+            log.info(
+                "optional resource is not served, going on without it",
+                resource=resource.name,
+                group=resource.group,
+            )
+            return
+        is_error = kind is WatchErrorKind.FORBIDDEN and not resource.is_optional
+        report = log.error if is_error else log.warning
         report(
             _EVENTS.get(kind, "watch failed, what is known stays"),
             verb=verb,

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from epp.datastore.inference_objective import VERSION as OBJECTIVE_VERSION
+from epp.datastore.inference_objective import InferenceObjective
 from epp.datastore.inference_pool import GROUP
 from epp.datastore.pods import ACTIVE_PORTS, LEGACY_ACTIVE_PORTS, Pod
 from epp.kubernetes.resource import KubeObject, ObjectKey, Resource, T
@@ -95,7 +97,12 @@ class _PodIp(msgspec.Struct, frozen=True, gc=False):
     ip: str = ""
 
 
+class _PodSpec(msgspec.Struct, frozen=True, gc=False):
+    hostname: str = ""
+
+
 class _PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    host_ip: str = msgspec.field(name="hostIP", default="")
     pod_ip: str = msgspec.field(name="podIP", default="")
     pod_ips: list[_PodIp] | None = msgspec.field(name="podIPs", default=None)
     conditions: list[_Condition] | None = None
@@ -103,7 +110,23 @@ class _PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 class _PodObject(msgspec.Struct, frozen=True, gc=False):
     metadata: _PodMetadata
+    spec: _PodSpec = _PodSpec()
     status: _PodStatus = _PodStatus()
+
+
+class _PoolRef(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    group: str = GROUP
+
+
+class _ObjectiveSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    pool_ref: _PoolRef
+    priority: int | None = None
+
+
+class _ObjectiveObject(msgspec.Struct, frozen=True, gc=False):
+    metadata: Metadata
+    spec: _ObjectiveSpec
 
 
 class PoolDocument(msgspec.Struct, frozen=True, gc=False):
@@ -118,6 +141,7 @@ decode_event = msgspec.json.Decoder(WatchEvent).decode
 decode_bookmark = msgspec.json.Decoder(Bookmark).decode
 decode_status = msgspec.json.Decoder(Status).decode
 _decode_pod = msgspec.json.Decoder(_PodObject).decode
+_decode_objective = msgspec.json.Decoder(_ObjectiveObject).decode
 _decode_head = msgspec.json.Decoder(_Head).decode
 _decode_document = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -145,6 +169,18 @@ def inference_pools(namespace: str, name: str) -> Resource[PoolDocument]:
     )
 
 
+def inference_objectives(namespace: str, group: str) -> Resource[InferenceObjective]:
+    """The InferenceObjectives of a namespace, as one of the groups serves them."""
+    return Resource(
+        name="inferenceobjectives",
+        group=group,
+        version=OBJECTIVE_VERSION,
+        namespace=namespace,
+        is_optional=True,
+        decode=decode_objective,
+    )
+
+
 def decode_pod(content: bytes | msgspec.Raw) -> KubeObject[Pod]:
     """A pod: ready if its condition Ready says so, terminating once its deletion was asked for."""
     source = _decode_pod(content)
@@ -164,6 +200,8 @@ def decode_pod(content: bytes | msgspec.Raw) -> KubeObject[Pod]:
         annotations=_read_annotations(metadata.annotations),
         ready=any(c.type == "Ready" and c.status == "True" for c in status.conditions or ()),
         terminating=metadata.deletion_timestamp is not None,
+        node_address=status.host_ip,
+        hostname=source.spec.hostname,
     )
     return _identified(metadata, pod)
 
@@ -181,6 +219,18 @@ def decode_pool(content: bytes | msgspec.Raw) -> KubeObject[PoolDocument]:
     }
     terminating = metadata.deletion_timestamp is not None
     return _identified(metadata, PoolDocument(document=document, is_terminating=terminating))
+
+
+def decode_objective(content: bytes | msgspec.Raw) -> KubeObject[InferenceObjective]:
+    """An InferenceObjective; without a priority it ranks as requests do that name none."""
+    source = _decode_objective(content)
+    objective = InferenceObjective(
+        name=source.metadata.name,
+        pool_name=source.spec.pool_ref.name,
+        pool_group=source.spec.pool_ref.group,
+        priority=source.spec.priority or 0,
+    )
+    return _identified(source.metadata, objective)
 
 
 def decode_metadata(content: bytes | msgspec.Raw) -> Metadata:

@@ -41,6 +41,8 @@ class Resource(Generic[T]):
     namespace: str
     label_selector: str = ""
     field_selector: str = ""
+    is_optional: bool = False
+    """Whether the process does without it where it is not served, or not allowed."""
     decode: Callable[[bytes | msgspec.Raw], KubeObject[T]]
     """Raises `msgspec.MsgspecError` for an object that can't be read."""
 

@@ -30,6 +30,7 @@ from epp.request_control.explanation import decision_text, scores_by_endpoint
 from epp.request_control.fairness import fairness_id_of
 from epp.request_control.incoming import REQUEST_ID_HEADER
 from epp.request_control.model_rewrite import resolve_model, rewritten_body
+from epp.request_control.objectives import priority_of
 from epp.request_control.parsing import decoded, request_path
 from epp.scheduling.least_in_flight import least_in_flight
 
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from epp.framework.scheduling import Scheduler, SchedulingResult
     from epp.observability.metrics import Metrics
     from epp.request_control.incoming import IncomingRequest
-    from epp.request_control.objectives import Objectives
     from epp.request_control.plan import RequestPlan
 
 log = structlog.get_logger(__name__)
@@ -77,7 +77,6 @@ class Director:
         self,
         *,
         datastore: Datastore,
-        objectives: Objectives,
         plan: RequestPlan,
         metrics: Metrics,
         on_end: Callable[[ActiveRequest, TerminationCause], None],
@@ -86,7 +85,6 @@ class Director:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._datastore = datastore
-        self._objectives = objectives
         self._plan = plan
         self._metrics = metrics
         self._on_end = on_end
@@ -173,7 +171,7 @@ class Director:
         parser, body = self._parse(plan, incoming, request)
         if incoming.body is not None:
             resolve_model(request)
-        request.priority = self._objectives.priority_of(request.headers)
+        request.priority = priority_of(request.headers, self._datastore.priorities)
         plan.hooks.request_header(request)
         request.fairness_id = fairness_id_of(request, plan)
         candidates = self._candidates(incoming)

@@ -25,7 +25,12 @@ _SERVED = {
     ("inference.networking.k8s.io", "inferencepools"),
     ("coordination.k8s.io", "leases"),
 }
-_KINDS = {"pods": "Pod", "inferencepools": "InferencePool", "leases": "Lease"}
+_KINDS = {
+    "pods": "Pod",
+    "inferencepools": "InferencePool",
+    "inferenceobjectives": "InferenceObjective",
+    "leases": "Lease",
+}
 _END = b""
 
 

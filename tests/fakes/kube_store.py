@@ -15,7 +15,12 @@ _PATH = re.compile(
     r"/api(?:s/(?P<group>[^/]+))?/(?P<version>[^/]+)/namespaces/(?P<namespace>[^/]+)"
     r"/(?P<resource>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<subresource>[^/]+))?"
 )
-_PLURALS = {"Pod": "pods", "InferencePool": "inferencepools", "Lease": "leases"}
+_PLURALS = {
+    "Pod": "pods",
+    "InferencePool": "inferencepools",
+    "InferenceObjective": "inferenceobjectives",
+    "Lease": "leases",
+}
 _SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "generation")
 
 

@@ -19,6 +19,7 @@ from tests.kube.harness import BINARIES, ControlPlane
 
 CONFIG = Path(__file__).parents[2] / "config"
 POOL_DEFINITION = CONFIG / "crd/inferencepools.yaml"
+OBJECTIVE_DEFINITION = CONFIG / "crd/inferenceobjectives.yaml"
 _MANUAL = CONFIG.parent / "docs/kubernetes.md"
 _OVERLAY = re.compile(r"```yaml\n# kustomization.yaml\n(.*?)```", re.DOTALL)
 

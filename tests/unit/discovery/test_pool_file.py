@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epp.datastore.datastore import Datastore
+from epp.datastore.inference_objective import GROUPS
 from epp.datastore.inference_pool import FailureMode, InferencePool
 from epp.discovery.pool_file import MAX_BYTES, PoolFile, parse_pool_file, read_content
 from epp.framework.errors import ConfigError
 
+OLD_GROUP = GROUPS[1]
 EXAMPLE = Path(__file__).parents[3] / "config" / "examples" / "pool.yaml"
 
 MANIFEST = """
@@ -27,7 +29,9 @@ OBJECTIVE = """
 apiVersion: llm-d.ai/v1alpha2
 kind: InferenceObjective
 metadata: {name: batch}
+spec: {poolRef: {name: llama}, priority: -1}
 """
+REWRITE = "kind: InferenceModelRewrite"
 ENTRIES = """
 endpoints:
 - {name: a, address: 10.0.0.1, port: 9000}
@@ -96,9 +100,43 @@ def test_a_bad_entry_is_reported_and_the_rest_counts() -> None:
 
 
 def test_other_manifests_are_named_once_for_each_kind() -> None:
-    pool_file = parsed(OBJECTIVE, MANIFEST, OBJECTIVE, "kind: InferenceModelRewrite")
+    pool_file = parsed(REWRITE, MANIFEST, "kind: Service", REWRITE)
 
-    assert pool_file.ignored_kinds == ("InferenceObjective", "InferenceModelRewrite")
+    assert pool_file.ignored_kinds == ("InferenceModelRewrite", "Service")
+
+
+def test_objectives_give_priorities_by_name() -> None:
+    gold = OBJECTIVE.replace("batch", "gold").replace("-1", "5").replace("llm-d.ai", OLD_GROUP)
+    plain = OBJECTIVE.replace("batch", "plain").replace(", priority: -1", "")
+
+    pool_file = parsed(OBJECTIVE, gold, plain, MANIFEST)
+
+    assert pool_file.priorities == {"batch": -1, "gold": 5, "plain": 0}
+    assert (pool_file.ignored_kinds, pool_file.warnings) == ((), ())
+
+
+def test_an_objective_of_another_pool_does_not_count_and_is_told() -> None:
+    pool_file = parsed(OBJECTIVE.replace("llama", "mistral"), MANIFEST)
+
+    assert pool_file.priorities == {}
+    assert pool_file.warnings == (
+        "InferenceObjective batch: spec.poolRef: it is about the pool 'mistral' of group"
+        " 'inference.networking.k8s.io', not about 'llama'",
+    )
+
+
+def test_a_bad_objective_is_skipped_and_says_what_is_wrong() -> None:
+    bad = OBJECTIVE.replace("-1", "high").replace("poolRef", "poolref")
+
+    pool_file = parsed(bad, MANIFEST)
+
+    assert pool_file.priorities == {}
+    assert pool_file.skipped == (
+        "document 1: InferenceObjective is not valid:\n"
+        "  spec.poolRef: required\n"
+        '  spec.priority: "high" is not allowed; a whole number of 32 bits\n'
+        "  spec.poolref: unknown field",
+    )
 
 
 def test_unknown_fields_are_warned_about() -> None:
@@ -187,7 +225,7 @@ def test_a_misspelt_pool_is_refused_rather_than_ignored(kind: str) -> None:
 
 
 def test_manifests_without_a_pool_among_them_are_warned_about() -> None:
-    assert parsed(OBJECTIVE, ENTRIES).warnings == ("no InferencePool manifest among the manifests",)
+    assert parsed(REWRITE, ENTRIES).warnings == ("no InferencePool manifest among the manifests",)
 
 
 def test_two_names_for_one_address_are_warned_about() -> None:

@@ -1,0 +1,58 @@
+"""InferenceObjectives of a real API server, whose definition comes later than the picker."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from epp.datastore.datastore import Datastore
+from epp.kubernetes.client import KubeClient
+from epp.kubernetes.objective_watch import ObjectiveWatch
+from tests.fakes.eventually import eventually
+from tests.fakes.kube_watching import IMPATIENT, CountingObserver, running
+from tests.kube.caller import Caller, Refused
+from tests.kube.harness import ControlPlane
+from tests.kube.installation import OBJECTIVE_DEFINITION
+from tests.kube.objects import namespace_of
+
+pytestmark = pytest.mark.slow
+
+
+def objective(name: str, **spec: object) -> dict[str, object]:
+    return {
+        "apiVersion": "llm-d.ai/v1alpha2",
+        "kind": "InferenceObjective",
+        "metadata": {"name": name, "namespace": "models"},
+        "spec": {"poolRef": {"name": "pool"}, **spec},
+    }
+
+
+async def test_the_definition_may_come_later_than_the_picker(tmp_path: Path) -> None:
+    with ControlPlane(tmp_path) as control_plane, Caller(control_plane) as admin:
+        admin.create(namespace_of("models"))
+        datastore = Datastore()
+        client = await KubeClient.connect(control_plane.kubeconfig())
+        watch = ObjectiveWatch(
+            client,
+            pool_name="pool",
+            namespace="models",
+            datastore=datastore,
+            observer=CountingObserver(),
+            settings=IMPATIENT,
+            rng=random.Random(1),
+        )
+        try:
+            async with running(watch.run()):
+                await asyncio.to_thread(admin.install_definition, OBJECTIVE_DEFINITION)
+                admin.create(objective("gold", priority=5))
+                admin.create(objective("plain"))
+                await eventually(
+                    lambda: datastore.priorities == {"gold": 5, "plain": 0}, timeout_seconds=60
+                )
+                with pytest.raises(Refused):
+                    admin.create(objective("odd", priority="high"))
+        finally:
+            await client.close()
