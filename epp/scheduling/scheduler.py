@@ -101,8 +101,8 @@ class ProfileScheduler:
             with self._measured(self._process_took, self._process_failed):
                 result = self._handler.process(request, results)
         except Rejection as outcome:
-            # Why nothing was found says more than that nothing was; a handler may know better still.
-            if rejection is None or outcome.drop_reason or any(results.values()):
+            # Why a profile found nothing says more than that it did, unless the handler knows more.
+            if rejection is None or outcome.drop_reason:
                 raise
             raise rejection from outcome
         if result.primary not in result.profiles:
