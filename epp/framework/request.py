@@ -74,6 +74,8 @@ class InferenceResponse:
     started: bool = False
     ended: bool = False
     termination_cause: TerminationCause | None = None
+    metadata: Mapping[str, Mapping[str, MetadataValue]] = field(default_factory=dict)
+    """Dynamic metadata of the gateway that came with the headers, by namespace."""
     usage: Usage | None = None
     streamed_events: int = 0
     body_bytes: int = 0
