@@ -1,0 +1,162 @@
+"""Load, cache size and adapters of a model server, from its metrics page (datalayer §4)."""
+
+from __future__ import annotations
+
+from epp.framework.data import Output
+from epp.framework.data_layer import ExtractionError, Extractor
+from epp.framework.data_types import CORE_METRICS, endpoint_attribute
+from epp.framework.endpoint import Endpoint, EndpointMetrics
+from epp.framework.plugin import PluginContext
+from epp.plugins.extractors.cache_capacity import CapacityReader
+from epp.plugins.extractors.core_metrics_parameters import CoreMetricsParameters
+from epp.plugins.extractors.engine_choice import EngineChoice
+from epp.plugins.extractors.engine_mappings import EngineMapping
+from epp.plugins.extractors.lora_adapters import AdaptersReader
+from epp.plugins.extractors.page_scanner import is_exposition
+from epp.plugins.extractors.signals import Signal
+
+
+class _Readers:
+    """What reads the pages of one endpoint as one engine; remembers what rarely changes."""
+
+    __slots__ = ("adapters", "capacity", "is_labelled", "mapping")
+
+    def __init__(self, mapping: EngineMapping, *, is_labelled: bool) -> None:
+        self.mapping = mapping
+        self.is_labelled = is_labelled
+        self.capacity = CapacityReader(mapping)
+        self.adapters = AdaptersReader(mapping, mapping.lora) if mapping.lora else None
+
+
+class CoreMetricsExtractor(Extractor):
+    """Reads waiting and running requests, KV-cache usage and size, and LoRA adapters."""
+
+    type = "core-metrics-extractor"
+    fills_metrics = True
+
+    def __init__(self, parameters: CoreMetricsParameters, context: PluginContext) -> None:
+        mappings = parameters.mappings()
+        self._engines = EngineChoice(
+            parameters.engine_label_key, mappings, parameters.default_engine
+        )
+        for data_type in CORE_METRICS:
+            context.produces(data_type)
+        attributes = [c.attribute for m in mappings.values() for c in m.custom_metrics]
+        self._outputs: dict[str, Output[float]] = {
+            name: context.produces(endpoint_attribute(name)) for name in dict.fromkeys(attributes)
+        }
+        # Beside the endpoint's attributes, so that it goes when the endpoint goes.
+        self._readers_key = f"readers of {context.name}"
+
+    def extract(self, payload: bytes, endpoint: Endpoint, now: float) -> bool:
+        """Publish new metrics of the endpoint.
+
+        A page that says nothing of the load does not make it fresh: a server that is starting
+        shows its cache before its queues, and would look idle.
+        """
+        problems: list[str] = []
+        readers = self._readers_of(endpoint)
+        load = _load(payload, readers.mapping, problems)
+        if load is None:
+            problems.clear()
+            readers = self._readers_shown(payload, endpoint, readers)
+            load = _load(payload, readers.mapping, problems)
+        is_fresh = self._publish(payload, endpoint, readers, load, now, problems)
+        if problems:
+            raise ExtractionError("; ".join(problems[:8]), applied=is_fresh, count=len(problems))
+        return is_fresh
+
+    def _readers_of(self, endpoint: Endpoint) -> _Readers:
+        """The readers of last time, unless the label has changed."""
+        held: _Readers | None = endpoint.state.attributes.get(self._readers_key)
+        mapping = self._engines.labelled(endpoint)
+        if held is not None and (
+            held.mapping is mapping or (mapping is None and not held.is_labelled)
+        ):
+            return held
+        return self._remember(
+            endpoint, mapping or self._engines.default, is_labelled=mapping is not None
+        )
+
+    def _readers_shown(self, page: bytes, endpoint: Endpoint, readers: _Readers) -> _Readers:
+        """Readers for a page without the load of the engine that was expected."""
+        if not is_exposition(page):
+            raise ExtractionError("not a page of metrics", applied=False)
+        if readers.is_labelled or not readers.mapping.has_load:
+            return readers
+        mapping = self._engines.shown(page, endpoint) or self._engines.default
+        if mapping is readers.mapping:
+            return readers
+        return self._remember(endpoint, mapping, is_labelled=False)
+
+    def _remember(
+        self, endpoint: Endpoint, mapping: EngineMapping, *, is_labelled: bool
+    ) -> _Readers:
+        readers = _Readers(mapping, is_labelled=is_labelled)
+        endpoint.state.attributes[self._readers_key] = readers
+        return readers
+
+    def _publish(
+        self,
+        page: bytes,
+        endpoint: Endpoint,
+        readers: _Readers,
+        load: tuple[float | None, float | None, float | None] | None,
+        now: float,
+        problems: list[str],
+    ) -> bool:
+        custom = self._publish_custom(page, endpoint, readers.mapping, problems)
+        adapters = readers.adapters.read(page, problems) if readers.adapters else None
+        size, blocks = readers.capacity.read(page, problems)
+        old = endpoint.metrics
+        is_known = adapters is not None or size is not None or blocks is not None
+        is_fresh = load is not None if readers.mapping.has_load else is_known or custom
+        if not is_fresh and not is_known:
+            return False
+        waiting, running, usage = load or (None, None, None)
+        most = adapters.max_active if adapters is not None else None
+        endpoint.state.metrics = EndpointMetrics(
+            waiting_queue_size=old.waiting_queue_size if waiting is None else int(waiting),
+            running_requests_size=old.running_requests_size if running is None else int(running),
+            kv_cache_usage=old.kv_cache_usage if usage is None else usage,
+            active_models=old.active_models if adapters is None else adapters.active,
+            waiting_models=old.waiting_models if adapters is None else adapters.waiting,
+            max_active_models=old.max_active_models if most is None else most,
+            cache_block_size=old.cache_block_size if size is None else size,
+            cache_num_blocks=old.cache_num_blocks if blocks is None else blocks,
+            updated_at=now if is_fresh else old.updated_at,
+        )
+        return is_fresh
+
+    def _publish_custom(
+        self, page: bytes, endpoint: Endpoint, mapping: EngineMapping, problems: list[str]
+    ) -> bool:
+        is_any = False
+        for custom in mapping.custom_metrics:
+            value = custom.signal.read(page, problems)
+            if value is not None:
+                self._outputs[custom.attribute].put_on(endpoint, value)
+                is_any = True
+        return is_any
+
+
+def _load(
+    page: bytes, mapping: EngineMapping, problems: list[str]
+) -> tuple[float | None, float | None, float | None] | None:
+    """Waiting, running and KV-cache usage; None: nothing of these."""
+    load = (
+        _required(mapping.waiting, page, problems),
+        _required(mapping.running, page, problems),
+        _required(mapping.kv_usage, page, problems),
+    )
+    return None if load == (None, None, None) else load
+
+
+def _required(signal: Signal | None, page: bytes, problems: list[str]) -> float | None:
+    if signal is None:
+        return None
+    before = len(problems)
+    value = signal.read(page, problems)
+    if value is None and len(problems) == before:
+        problems.append(f"{signal.specs[0]}: missing")
+    return value

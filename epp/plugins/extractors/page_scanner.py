@@ -1,0 +1,104 @@
+"""Sample lines of single families, found on a page of metrics without parsing the rest.
+
+Anything that exporters write is let through: blanks, timestamps, exemplars, CRLF, a last line
+without a newline, families without a TYPE, OpenMetrics. What can't be read is not a number (NaN).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+MAX_SERIES = 1024
+"""Sample lines that are read of one family."""
+
+MAX_GAP = 1024
+"""Bytes of other lines (blank, comments, other families) between two lines of a family.
+
+The format has families in one piece; looking further would cost a search of the whole page.
+"""
+
+Series = tuple[bytes, float, float]
+"""Label set as written, value, timestamp (0: none)."""
+
+_QUOTED = rb'"(?:[^"\\]|\\.)*+"'
+_LABEL_SET = re.compile(rb'\{(?:[^"}]|%b)*+\}' % _QUOTED, re.DOTALL)
+_LABEL = re.compile(rb"([A-Za-z_]\w*+)[ \t]*+=[ \t]*+(%b)" % _QUOTED, re.DOTALL)
+_ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
+_LINE = re.compile(
+    rb"^(?:# (?:HELP|TYPE|UNIT) |[A-Za-z_:][\w:]*+(?:\{[^\n]*\})?[ \t]++[-+]?(?:\d|\.\d|NaN|Inf))",
+    re.MULTILINE,
+)
+
+
+def needle_of(name: bytes) -> bytes:
+    """What a sample line of the family `name` begins with; longer names begin so too."""
+    return b"\n" + name
+
+
+def sample_lines(page: bytes, needle: bytes) -> bytes:
+    """The lines of a family, each begun by its newline; empty: there are none."""
+    size = len(needle)
+    if page.startswith(needle[1:]):
+        page = b"\n" + page
+    start = page.find(needle)
+    while start >= 0 and page[start + size : start + size + 1] not in (b"{", b" ", b"\t"):
+        start = page.find(needle, start + size)
+    if start < 0:
+        return b""
+    end = start
+    for _ in range(MAX_SERIES):
+        end = page.find(b"\n", end + size)
+        if end < 0:
+            return page[start:]
+        if not page.startswith(needle, end):
+            following = page.find(needle, end, end + MAX_GAP)
+            if following < 0:
+                break
+            end = following
+    return page[start:end]
+
+
+def series_of(lines: bytes, needle: bytes) -> list[Series]:
+    """The samples in what `sample_lines` found."""
+    return [_series(rest) for rest in lines.split(needle) if rest[:1] in (b"{", b" ", b"\t")]
+
+
+def _series(text: bytes) -> Series:
+    """Read what follows the name on a line, up to the next line of the family."""
+    end = text.find(b"\n")
+    if end >= 0:
+        text = text[:end]
+    close = 0
+    if text[:1] == b"{":
+        # Braces of an exemplar come after a hash sign.
+        close = _label_set_end(text) if b"#" in text else text.rfind(b"}") + 1
+    words = text[close:].split()
+    try:
+        value = float(words[0])
+        timestamp = float(words[1]) if len(words) > 1 and words[1] != b"#" else 0.0
+    except (ValueError, IndexError):
+        return text[:close], math.nan, 0.0
+    # Python reads 1_0 as 10.
+    return text[:close], math.nan if b"_" in words[0] else value, timestamp
+
+
+def _label_set_end(text: bytes) -> int:
+    found = _LABEL_SET.match(text)
+    return found.end() if found else 0
+
+
+def labels_of(label_set: bytes) -> dict[bytes, bytes]:
+    """Names and values of a label set."""
+    return {name: _unquoted(value) for name, value in _LABEL.findall(label_set)}
+
+
+def _unquoted(value: bytes) -> bytes:
+    if b"\\" not in value:
+        return value[1:-1]
+    return _ESCAPE.sub(lambda found: b"\n" if found[1] == b"n" else found[1], value[1:-1])
+
+
+def is_exposition(page: bytes) -> bool:
+    """Whether a page can be one of metrics at all, rather than HTML, JSON or binary data."""
+    return page[:64].lstrip()[:1] not in (b"<", b"[", b"{") and _LINE.search(page) is not None

@@ -1,0 +1,91 @@
+"""One number per signal: its series on a page, checked and combined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+from epp.plugins.extractors.metric_spec import MetricSpec
+from epp.plugins.extractors.page_scanner import MAX_SERIES, Series, labels_of, sample_lines
+
+Combination = Literal["first", "sum", "mean", "max"]
+"""How several series become one number. `first`: that of the newest timestamp, else the first
+on the page."""
+
+
+class Kind(Enum):
+    """Which numbers are believed: the smallest and the largest.
+
+    The large ones keep their sum over a family finite.
+    """
+
+    COUNT = (0.0, 2.0**53)
+    RATIO = (0.0, 1e300)
+    ANY = (-1e300, 1e300)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """Something that an engine reports as the value of a series."""
+
+    specs: tuple[MetricSpec, ...]
+    """Names it has had, the preferred one first; the first that is on the page is read."""
+    kind: Kind
+    combination: Combination
+    engine_label: bytes = b""
+    """Label that tells engines of one page apart, where every rank of an engine reports the same
+    number; empty: all series are different things."""
+
+    def read(self, page: bytes, problems: list[str]) -> float | None:
+        """The number; None: it is not there. What is wrong with it is added to `problems`."""
+        for spec in self.specs:
+            lines = sample_lines(page, spec.needle)
+            series = spec.select(lines) if lines else None
+            if series:
+                return self._combined(series, spec, problems)
+        return None
+
+    def _combined(
+        self, series: list[Series], spec: MetricSpec, problems: list[str]
+    ) -> float | None:
+        lowest, highest = self.kind.value
+        usable = [one for one in series if lowest <= one[1] <= highest]
+        if len(usable) < len(series):
+            problems.append(f"{spec}: not a usable number")
+            if not usable:
+                return None
+        if len(series) >= MAX_SERIES:
+            problems.append(f"{spec}: more than {MAX_SERIES - 1} series")
+        value = self._combine(usable)
+        if self.kind is Kind.RATIO and value > 1.0:
+            problems.append(f"{spec}: a share above 1, read as 1")
+            return 1.0
+        return value
+
+    def _combine(self, usable: list[Series]) -> float:
+        if len(usable) == 1:
+            return usable[0][1]
+        if self.combination == "first":
+            return newest(usable)[1]
+        values = [one[1] for one in distinct(usable, self.engine_label)]
+        if self.combination == "max":
+            return max(values)
+        return sum(values) / (len(values) if self.combination == "mean" else 1)
+
+
+def newest(series: Iterable[Series]) -> Series:
+    """The series with the largest timestamp, the first of equals."""
+    return max(series, key=lambda one: one[2])
+
+
+def distinct(series: Iterable[Series], engine_label: bytes) -> list[Series]:
+    """One series per label set, or per value of `engine_label`; a series may be there twice."""
+    kept: dict[bytes, Series] = {}
+    for one in series:
+        key = labels_of(one[0]).get(engine_label, b"") if engine_label else one[0]
+        held = kept.get(key)
+        if held is None or one[2] > held[2]:
+            kept[key] = one
+    return list(kept.values())
