@@ -42,6 +42,7 @@ REQUEST_PROCESSING = (
 RESPONSE_PROCESSING = (
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
 )  # fmt: skip
+SCRAPE = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1)
 STREAM = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600)
 
 REQUEST_TOTAL = CounterSpec(
@@ -174,6 +175,82 @@ READY_ENDPOINTS = GaugeSpec(
     help="[ALPHA] Endpoints of the pool that can be picked.",
     labels=("name",),
     twin=Twin(name="inference_pool_ready_pods", keeps=("name",)),
+)
+
+POOL = ("name",)
+AVERAGE_KV_CACHE = GaugeSpec(
+    name="llm_d_epp_average_kv_cache_utilization",
+    help="[ALPHA] Mean share of the KV cache in use, over endpoints with fresh metrics.",
+    labels=POOL,
+    twin=Twin(name="inference_pool_average_kv_cache_utilization", keeps=POOL),
+)
+AVERAGE_QUEUE_SIZE = GaugeSpec(
+    name="llm_d_epp_average_queue_size",
+    help="[ALPHA] Mean number of requests waiting, over endpoints with fresh metrics.",
+    labels=POOL,
+    twin=Twin(name="inference_pool_average_queue_size", keeps=POOL),
+)
+AVERAGE_RUNNING = GaugeSpec(
+    name="llm_d_epp_average_running_requests",
+    help="[ALPHA] Mean number of requests running, over endpoints with fresh metrics.",
+    labels=POOL,
+    twin=Twin(name="inference_pool_average_running_requests", keeps=POOL),
+)
+STD_DEV_KV_CACHE = GaugeSpec(
+    name="llm_d_epp_std_dev_kv_cache_utilization",
+    help="[ALPHA] Sample deviation of the share of the KV cache in use.",
+    labels=POOL,
+)
+STD_DEV_QUEUE_SIZE = GaugeSpec(
+    name="llm_d_epp_std_dev_queue_size",
+    help="[ALPHA] Sample deviation of the number of requests waiting.",
+    labels=POOL,
+)
+STD_DEV_RUNNING = GaugeSpec(
+    name="llm_d_epp_std_dev_running_requests",
+    help="[ALPHA] Sample deviation of the number of requests running.",
+    labels=POOL,
+)
+PER_ENDPOINT_QUEUE_SIZE = GaugeSpec(
+    name="llm_d_epp_per_endpoint_queue_size",
+    help="[ALPHA] Requests waiting at an endpoint, as last reported.",
+    labels=("name", "model_server_endpoint"),
+    twin=Twin(
+        name="inference_pool_per_pod_queue_size",
+        keeps=("name", "model_server_endpoint"),
+        renamed=("name", "model_server_pod"),
+    ),
+)
+
+POLL_ERRORS = CounterSpec(
+    name="llm_d_epp_datalayer_poll_errors_total",
+    help="[ALPHA] Scrapes that brought no page.",
+    labels=("source_type",),
+    twin=Twin(name="llm_d_inference_scheduler_datalayer_poll_errors_total", keeps=("source_type",)),
+)
+EXTRACT_ERRORS = CounterSpec(
+    name="llm_d_epp_datalayer_extract_errors_total",
+    help="[ALPHA] Values that were missing on a page or could not be read, and failed extractors.",
+    labels=("source_type", "extractor_type"),
+    twin=Twin(
+        name="llm_d_inference_scheduler_datalayer_extract_errors_total",
+        keeps=("source_type", "extractor_type"),
+    ),
+)
+SCRAPE_DURATION = HistogramSpec(
+    name="epp_scrape_duration_seconds",
+    help="[ALPHA] Time from asking an endpoint for a page to having it.",
+    labels=("source_type",),
+    bounds=SCRAPE,
+)
+SCRAPE_INTERVAL = GaugeSpec(
+    name="epp_scrape_interval_seconds",
+    help="[ALPHA] Pause between scrapes of an endpoint now: grows while idle and with the pool.",
+    labels=("source_type",),
+)
+STALE_ENDPOINTS = GaugeSpec(
+    name="epp_stale_endpoints",
+    help="[ALPHA] Endpoints of the pool whose metrics are too old to be believed.",
 )
 
 STREAMS_INFLIGHT = GaugeSpec(
@@ -331,6 +408,23 @@ CATALOGUE = (
     Section(
         "Scheduler, plugins, pool, build",
         (SCHEDULER_E2E, SCHEDULER_ATTEMPTS, PLUGIN_DURATION, INFO, READY_ENDPOINTS),
+    ),
+    Section(
+        "Model servers",
+        (
+            AVERAGE_KV_CACHE,
+            AVERAGE_QUEUE_SIZE,
+            AVERAGE_RUNNING,
+            STD_DEV_KV_CACHE,
+            STD_DEV_QUEUE_SIZE,
+            STD_DEV_RUNNING,
+            PER_ENDPOINT_QUEUE_SIZE,
+            POLL_ERRORS,
+            EXTRACT_ERRORS,
+            SCRAPE_DURATION,
+            SCRAPE_INTERVAL,
+            STALE_ENDPOINTS,
+        ),
     ),
     Section(
         "ext_proc streams, with `--enable-grpc-stream-metrics`",

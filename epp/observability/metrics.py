@@ -23,7 +23,9 @@ from epp.observability.deprecated_twins import TwinFamily
 from epp.observability.exposition import Readable
 from epp.observability.instruments import ComputedGauges, FamilySet
 from epp.observability.plugin_metrics import PluginMetrics
+from epp.observability.pool_metrics import PoolMetrics
 from epp.observability.request_metrics import RequestFamilies, RequestMetrics
+from epp.observability.scrape_metrics import ScrapeMetrics
 from epp.observability.stream_metrics import StreamMetrics
 
 
@@ -54,8 +56,8 @@ class Metrics:
         self._plugin_errors = build.counter(catalogue.PLUGIN_ERRORS)
         self._plugins_off = build.counter(catalogue.PLUGINS_SWITCHED_OFF)
         build.gauge(catalogue.INFO).labels((commit, build_ref)).set(1)
-        self._ready_endpoints = build.gauge(catalogue.READY_ENDPOINTS)
-        self._endpoints = build.gauge(catalogue.ENDPOINTS).labels(())
+        self.pool = PoolMetrics(build)
+        self.scrapes = ScrapeMetrics(build)
         unseen = FamilySet(catalogue.GAUGE_UNDERFLOWS)
         self.streams = StreamMetrics(build if stream_metrics else unseen)
         """Observer of the ext_proc port; what it counts is shown only with `stream_metrics`."""
@@ -84,8 +86,10 @@ class Metrics:
             *build.families,
             unmatched,
             self.cluster.last_contact,
+            self.pool.queue_sizes,
         ]
         if deprecated_twins:
+            self._families.append(self.pool.queue_sizes_twin)
             for family in build.families:
                 twin = family.spec.twin
                 if twin is not None:
@@ -159,9 +163,7 @@ class Metrics:
 
     def pool_changed(self, name: str, endpoints: int) -> None:
         """The pool `name` now has so many endpoints; another pool's series goes away."""
-        self._ready_endpoints.clear()
-        self._ready_endpoints.labels((name,)).set(endpoints)
-        self._endpoints.set(endpoints)
+        self.pool.changed(name, endpoints)
 
     def exposition(self, accept: str = "") -> tuple[Iterator[bytes], str]:
         """The page in slices of about 64 KiB, and its content type, as an Accept header asks."""

@@ -18,6 +18,7 @@ from epp.framework.request import TerminationCause
 from epp.framework.usage import Usage
 from epp.observability.metric_catalogue import CATALOGUE
 from epp.observability.metrics import Metrics
+from tests.fakes.plugin_context import endpoint_of
 
 L = (
     "0.005 0.025 0.05 0.1 0.2 0.4 0.6 0.8 1 1.25 1.5 2 3 4 5 6 8 10 15 20 30 45 60 120 180 240 300"
@@ -150,6 +151,38 @@ REFERENCE = [
     ),
     ("info", "gauge", "commit build_ref", "", "inference_extension_info", "commit build_ref"),
     ("ready_endpoints", "gauge", "name", "", "inference_pool_ready_pods", "name"),
+    *(
+        (f"average_{what}", "gauge", "name", "", f"inference_pool_average_{what}", "name")
+        for what in ("kv_cache_utilization", "queue_size", "running_requests")
+    ),
+    *(
+        (f"std_dev_{what}", "gauge", "name", "", "", "")
+        for what in ("kv_cache_utilization", "queue_size", "running_requests")
+    ),
+    (
+        "per_endpoint_queue_size",
+        "gauge",
+        "name model_server_endpoint",
+        "",
+        "inference_pool_per_pod_queue_size",
+        "name model_server_pod",
+    ),
+    (
+        "datalayer_poll_errors_total",
+        "counter",
+        "source_type",
+        "",
+        "llm_d_inference_scheduler_datalayer_poll_errors_total",
+        "source_type",
+    ),
+    (
+        "datalayer_extract_errors_total",
+        "counter",
+        "source_type extractor_type",
+        "",
+        "llm_d_inference_scheduler_datalayer_extract_errors_total",
+        "source_type extractor_type",
+    ),
     ("extproc_streams_inflight", "gauge", "", "", "", ""),
     (
         "extproc_stream_duration_seconds",
@@ -172,9 +205,12 @@ OURS = [
     ("extproc_ignored_messages_total", "counter", "kind"),
     ("response_phase_errors_total", "counter", ""),
     ("plugin_errors_total", "counter", PLUGIN),
+    ("plugins_switched_off_total", "counter", "plugin_type plugin_name"),
     ("pool_file_errors_total", "counter", "kind"),
     ("pool_reloads_total", "counter", "outcome"),
     ("ready", "gauge", ""),
+    ("scrape_interval_seconds", "gauge", "source_type"),
+    ("stale_endpoints", "gauge", ""),
     ("endpoints", "gauge", ""),
     ("unmatched_pods", "gauge", ""),
     ("gauge_underflows_total", "counter", ""),
@@ -194,6 +230,12 @@ TABLE = [
     ),
     *((twin, kind, labels, buckets) for _, kind, _, buckets, twin, labels in REFERENCE if twin),
     *((f"epp_{name}", kind, labels, "") for name, kind, labels in OURS),
+    (
+        "epp_scrape_duration_seconds",
+        "histogram",
+        "source_type",
+        "0.0005 0.001 0.002 0.005 0.01 0.02 0.05 0.1 0.2 0.5 1",
+    ),
 ]
 
 
@@ -210,6 +252,7 @@ def everything_happened_once() -> Metrics:
     metrics.scheduled(0.001, "t", None)
     metrics.plugin_duration("Scorer", "t", "n", 0.001)
     metrics.plugin_error("Scorer", "t", "n")
+    metrics.plugin_switched_off("t", "n")
     metrics.rejected(429, "rejected-saturated")
     metrics.terminated(TerminationCause.NATURAL)
     metrics.failed_open("internal")
@@ -219,6 +262,12 @@ def everything_happened_once() -> Metrics:
     metrics.pool_file_error("entry")
     metrics.pool_reloaded("success")
     metrics.pool_changed("pool", 1)
+    metrics.pool.follow(lambda: [endpoint_of("e1")])
+    metrics.pool.refresh(oldest=0)
+    metrics.scrapes.poll_errors("s").inc()
+    metrics.scrapes.extract_errors("s", "e").inc()
+    metrics.scrapes.duration("s").observe(0.1)
+    metrics.scrapes.interval("s").set(1)
     metrics.cluster.synced("pods", True)
     metrics.cluster.contacted("pods")
     metrics.cluster.relisted("pods", "first")

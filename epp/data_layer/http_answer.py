@@ -1,0 +1,217 @@
+"""Reads one HTTP/1.1 answer from bytes as they come; knows no sockets.
+
+It understands what model servers send and nothing else: whatever is unusual is `NotUnderstood`,
+never guessed at, since a complete client stands by (decision 22).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MAX_BODY_BYTES = 8 * 1024 * 1024
+MAX_HEAD_BYTES = 64 * 1024
+
+_PROTOCOL = b"HTTP/1."
+_NAMES = (b"content-length", b"transfer-encoding", b"connection", b"content-encoding")
+_SWITCHING_PROTOCOLS = 101
+_OK = 200
+_NO_CONTENT = 204
+_NOT_MODIFIED = 304
+_LONGEST_CHUNK_LINE = 1024
+
+
+class NotUnderstood(Exception):
+    """The answer is not one this reader knows how to read."""
+
+
+class TooLarge(Exception):
+    """The answer is larger than any page of metrics."""
+
+
+class Answer(NamedTuple):
+    """A whole answer."""
+
+    status: int
+    body: bytes
+    is_last: bool
+    """Whether no other answer can follow on this connection."""
+
+
+class AnswerReader:
+    """One answer after another; `feed` it what comes, `finish` it when the connection ends."""
+
+    __slots__ = (
+        "_body_size",
+        "_chunked",
+        "_chunks",
+        "_head_bytes",
+        "_is_last",
+        "_parts",
+        "_pending",
+        "_size",
+        "_status",
+        "is_untouched",
+    )
+
+    def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
+        self.is_untouched = True
+        """Whether no byte of the next answer has come."""
+        self._pending = b""
+        self._head_bytes = 0
+        self._status = 0
+        self._is_last = False
+        self._chunked = False
+        self._size: int | None = None
+        self._chunks = bytearray()
+        self._parts: list[bytes | bytearray] = []
+        self._body_size = 0
+
+    def feed(self, data: bytes) -> Answer | None:
+        """Take in what came; the answer once it is complete.
+
+        Raises `NotUnderstood` or `TooLarge`, after which the connection is of no use.
+        """
+        self.is_untouched = False
+        if not self._status:
+            data = self._pending + data
+            rest = self._read_heads(data)
+            if rest is None:
+                return None
+            data = rest
+        if self._chunked:
+            return self._read_chunks(data)
+        self._take(data)
+        if self._size is None or self._body_size < self._size:
+            return None
+        return self._complete(surplus=self._body_size > self._size)
+
+    def finish(self) -> Answer | None:
+        """The connection has ended: the answer, if that is how its end is told."""
+        if self._status and not self._chunked and self._size is None:
+            return self._complete(surplus=False)
+        return None
+
+    def _read_heads(self, data: bytes) -> bytes | None:
+        """What follows the head, which is remembered; None: it is not complete."""
+        while True:
+            if not data.startswith(_PROTOCOL[: len(data)]):
+                raise NotUnderstood("no HTTP/1 answer")
+            end = data.find(b"\r\n\r\n")
+            if end < 0:
+                if len(data) + self._head_bytes > MAX_HEAD_BYTES:
+                    raise TooLarge(f"more than {MAX_HEAD_BYTES} bytes of headers")
+                if b"\n\n" in data:
+                    raise NotUnderstood("line ends without CR")
+                self._pending = data
+                return None
+            self._head_bytes += end
+            self._read_head(data[:end])
+            data = data[end + 4 :]
+            if self._status >= _OK:
+                self._pending = b""
+                return data
+            # An interim answer (100, 103): the real one follows.
+            self._status = 0
+            if self._head_bytes > MAX_HEAD_BYTES:
+                raise TooLarge(f"more than {MAX_HEAD_BYTES} bytes of headers")
+
+    def _read_head(self, head: bytes) -> None:
+        lines = head.lower().split(b"\r\n")
+        status = lines[0][9:12]
+        if lines[0][7:9] not in (b"0 ", b"1 ") or not status.isdigit():
+            raise NotUnderstood("status line")
+        self._status = int(status)
+        fields: dict[bytes, bytes] = {}
+        for line in lines[1:]:
+            name, colon, value = line.partition(b":")
+            if not colon or name[:1] in (b" ", b"\t"):
+                raise NotUnderstood("header line")
+            if name in _NAMES:
+                if name in fields:
+                    raise NotUnderstood(f"{name.decode()} more than once")
+                fields[name] = value.strip()
+        self._read_framing(fields, is_old=lines[0][7:9] == b"0 ")
+
+    def _read_framing(self, fields: dict[bytes, bytes], *, is_old: bool) -> None:
+        if self._status == _SWITCHING_PROTOCOLS or self._status < 100:
+            raise NotUnderstood(f"status {self._status}")
+        if fields.get(b"content-encoding", b"identity") != b"identity":
+            raise NotUnderstood("content-encoding")
+        connection = fields.get(b"connection", b"")
+        self._is_last = b"close" in connection or (is_old and b"keep-alive" not in connection)
+        coding, length = fields.get(b"transfer-encoding"), fields.get(b"content-length")
+        if coding is not None:
+            if coding != b"chunked" or length is not None or is_old:
+                raise NotUnderstood("transfer-encoding")
+            self._chunked = True
+        elif self._status in (_NO_CONTENT, _NOT_MODIFIED):
+            self._size = 0
+        elif length is not None:
+            if not length.isdigit():
+                raise NotUnderstood("content-length")
+            self._size = int(length)
+            if self._size > MAX_BODY_BYTES:
+                raise TooLarge(f"more than {MAX_BODY_BYTES} bytes of body")
+
+    def _read_chunks(self, data: bytes) -> Answer | None:
+        chunks = self._chunks
+        chunks += data
+        at = 0
+        while (end := chunks.find(b"\r\n", at)) >= 0:
+            size = _chunk_size(chunks[at:end])
+            if size == 0:
+                del chunks[:at]
+                return self._read_trailers()
+            if self._body_size + size > MAX_BODY_BYTES:
+                raise TooLarge(f"more than {MAX_BODY_BYTES} bytes of body")
+            start, stop = end + 2, end + 2 + size
+            if len(chunks) < stop + 2:
+                break
+            if chunks[stop : stop + 2] != b"\r\n":
+                raise NotUnderstood("end of a chunk")
+            self._take(chunks[start:stop])
+            at = stop + 2
+        if end < 0 and len(chunks) - at > _LONGEST_CHUNK_LINE:
+            raise NotUnderstood("chunk size")
+        del chunks[:at]
+        return None
+
+    def _read_trailers(self) -> Answer | None:
+        # Without trailers the empty line follows the last size at once.
+        last = self._chunks.find(b"\r\n\r\n")
+        if last >= 0:
+            return self._complete(surplus=len(self._chunks) > last + 4)
+        if len(self._chunks) > MAX_HEAD_BYTES:
+            raise TooLarge(f"more than {MAX_HEAD_BYTES} bytes of trailers")
+        return None
+
+    def _take(self, data: bytes | bytearray) -> None:
+        if data:
+            self._body_size += len(data)
+            if self._body_size > MAX_BODY_BYTES:
+                raise TooLarge(f"more than {MAX_BODY_BYTES} bytes of body")
+            self._parts.append(data)
+
+    def _complete(self, *, surplus: bool) -> Answer:
+        parts = self._parts
+        body = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
+        if surplus and self._size is not None:
+            body = body[: self._size]
+        # Bytes after the end belong to no request of ours: that connection is not trusted again.
+        is_last = self._is_last or surplus or (self._size is None and not self._chunked)
+        answer = Answer(self._status, body, is_last)
+        self._reset()
+        return answer
+
+
+def _chunk_size(line: bytearray) -> int:
+    digits = line.partition(b";")[0].strip()
+    try:
+        if not digits.isalnum() or len(digits) > 8:
+            raise ValueError
+        return int(digits, 16)
+    except ValueError:
+        raise NotUnderstood("chunk size") from None
