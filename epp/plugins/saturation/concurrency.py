@@ -30,7 +30,10 @@ class ConcurrencyDetectorParameters(Parameters):
         "requests", description="What is counted; hybrid: both, and the worse counts."
     )
     headroom: float = Field(
-        0.0, ge=0, description="Share by which the filter lets the maximum be exceeded."
+        0.0,
+        ge=0,
+        le=1_000_000,
+        description="Share by which the filter lets the maximum be exceeded.",
     )
     in_flight_load_producer_name: str = Field(
         "", description="Producer of what is in flight; empty: the one there is."
