@@ -32,7 +32,10 @@ class KubeObject(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource(Generic[T]):
-    """One resource of one namespace, or the part of it that the selectors select."""
+    """One resource of one namespace, or the part of it that the selectors select.
+
+    Without a namespace it is one of the whole cluster.
+    """
 
     name: str
     """The plural, as in the path."""
@@ -50,7 +53,8 @@ class Resource(Generic[T]):
     def path(self) -> str:
         """The path of the collection."""
         api = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        return f"{api}/namespaces/{self.namespace}/{self.name}"
+        place = f"/namespaces/{self.namespace}" if self.namespace else ""
+        return f"{api}{place}/{self.name}"
 
     @property
     def selection(self) -> Mapping[str, str]:

@@ -17,3 +17,13 @@ def stored_pod(name: str, namespace: str, ip: str, **labels: str) -> Manifest:
     made = pod(name, labels, namespace=namespace)
     made["metadata"] |= {"uid": str(uuid.uuid4()), "creationTimestamp": "2026-01-01T00:00:00Z"}
     return {**made, **pod_status(ip)}
+
+
+def objective(name: str, **spec: object) -> dict[str, object]:
+    """An InferenceObjective of the namespace `models`, about the pool `pool`."""
+    return {
+        "apiVersion": "llm-d.ai/v1alpha2",
+        "kind": "InferenceObjective",
+        "metadata": {"name": name, "namespace": "models"},
+        "spec": {"poolRef": {"name": "pool"}, **spec},
+    }

@@ -16,18 +16,9 @@ from tests.fakes.kube_watching import IMPATIENT, CountingObserver, running
 from tests.kube.caller import Caller, Refused
 from tests.kube.harness import ControlPlane
 from tests.kube.installation import OBJECTIVE_DEFINITION
-from tests.kube.objects import namespace_of
+from tests.kube.objects import namespace_of, objective
 
 pytestmark = pytest.mark.slow
-
-
-def objective(name: str, **spec: object) -> dict[str, object]:
-    return {
-        "apiVersion": "llm-d.ai/v1alpha2",
-        "kind": "InferenceObjective",
-        "metadata": {"name": name, "namespace": "models"},
-        "spec": {"poolRef": {"name": "pool"}, **spec},
-    }
 
 
 async def test_the_definition_may_come_later_than_the_picker(tmp_path: Path) -> None:
