@@ -1,0 +1,148 @@
+"""What a pick is worth to clients: part of `make bench`, how to read it is in docs/performance.md.
+
+Real Envoy, one picker and simulated model servers; open-loop traffic whose prompts begin with one
+of many shared texts. The same requests, at the same times, go to each configuration in turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, quantiles
+
+import httpx
+
+from epp.support.event_loop import run_in_loop
+from tests.fakes.stack import MODEL, PortSource, Simulator, Stack, sum_of
+
+SERVERS = 4
+SHARED_PROMPTS = 24
+SHARED_WORDS = 1_500
+OWN_WORDS = 60
+REQUESTS_PER_SECOND = 12.0
+OUTPUT_TOKENS = 16
+SIMULATOR_FLAGS = (
+    "--max-num-seqs=8",
+    "--prefill-time-per-token=0.25ms",
+    "--inter-token-latency=5ms",
+    "--time-to-first-token=10ms",
+    # About half of the shared prompts: no server can hold them all.
+    "--kv-cache-size=1600",
+)
+# Without scorers every total is the same, and equal totals take turns.
+ROUND_ROBIN = """
+schedulingProfiles: [{name: default, plugins: [{pluginRef: max-score-picker}]}]
+plugins: [{type: max-score-picker}]
+"""
+CONFIGURATIONS = {"round robin": ROUND_ROBIN, "default configuration": ""}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What clients and model servers saw of one run."""
+
+    ttft_seconds: Sequence[float]
+    hit_ratio: float
+    failed: int
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.ttft_seconds)
+
+    @property
+    def p95(self) -> float:
+        return quantiles(self.ttft_seconds, n=20)[-1]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    outcomes = {
+        name: run_configuration(text, arguments.seconds, arguments.seed)
+        for name, text in CONFIGURATIONS.items()
+    }
+    base = outcomes["round robin"]
+    print("| configuration | mean TTFT, ms | p95, ms | prefix-cache hits | failed |", end="")
+    print(" mean, ratio | p95, ratio |")
+    print("|---|---|---|---|---|---|---|")
+    for name, outcome in outcomes.items():
+        print(
+            f"| {name} | {outcome.mean * 1e3:.0f} | {outcome.p95 * 1e3:.0f} |"
+            f" {outcome.hit_ratio:.0%} | {outcome.failed} |"
+            f" {outcome.mean / base.mean:.2f} | {outcome.p95 / base.p95:.2f} |"
+        )
+
+
+def run_configuration(text: str, seconds: float, seed: int) -> Outcome:
+    """One run on servers that have seen nothing yet."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as programs:
+        simulators = [
+            Simulator(f"simulator-{number}", Path(folder), SIMULATOR_FLAGS)
+            for number in range(1, SERVERS + 1)
+        ]
+        for simulator in simulators:
+            simulator.start()
+            programs.callback(simulator.kill)
+        addresses = [simulator.address() for simulator in simulators]
+        flags = [f"--config-text={text}"] if text else []
+        stack = Stack(Path(folder), PortSource(), addresses, fail_open=False, picker_flags=flags)
+        with stack:
+            ttft, failed = run_in_loop(drive(stack.url, seconds, seed))
+        pages = [httpx.get(f"http://{address}/metrics").text for address in addresses]
+    hits = sum(sum_of(page, "vllm:prefix_cache_hits_total") for page in pages)
+    queries = sum(sum_of(page, "vllm:prefix_cache_queries_total") for page in pages)
+    return Outcome(ttft_seconds=ttft, hit_ratio=hits / queries, failed=failed)
+
+
+async def drive(url: str, seconds: float, seed: int) -> tuple[list[float], int]:
+    """Times to first token of all requests that were answered, and how many were not."""
+    limits = httpx.Limits(max_connections=None)
+    tasks = []
+    async with (
+        httpx.AsyncClient(base_url=url, timeout=60, limits=limits) as client,
+        asyncio.TaskGroup() as group,
+    ):
+        started = time.perf_counter()
+        for at, prompt in arrivals(seconds, seed):
+            await asyncio.sleep(max(0.0, started + at - time.perf_counter()))
+            tasks.append(group.create_task(time_to_first_token(client, prompt)))
+    times = [task.result() for task in tasks]
+    answered = [each for each in times if each is not None]
+    return answered, len(times) - len(answered)
+
+
+def arrivals(seconds: float, seed: int) -> Iterator[tuple[float, str]]:
+    """Poisson arrivals; a few of the shared prompts are much more popular than the rest."""
+    rng = random.Random(seed)
+    words = [f"w{number}" for number in range(2_000)]
+    shared = [" ".join(rng.choices(words, k=SHARED_WORDS)) for _ in range(SHARED_PROMPTS)]
+    popularity = [1 / rank for rank in range(1, SHARED_PROMPTS + 1)]
+    at = 0.0
+    while (at := at + rng.expovariate(REQUESTS_PER_SECOND)) < seconds:
+        (prompt,) = rng.choices(shared, popularity)
+        yield at, f"{prompt} {' '.join(rng.choices(words, k=OWN_WORDS))}"
+
+
+async def time_to_first_token(client: httpx.AsyncClient, prompt: str) -> float | None:
+    """Seconds until the first event of a streamed answer; None if there was none."""
+    body = {"model": MODEL, "prompt": prompt, "stream": True, "max_tokens": OUTPUT_TOKENS}
+    started = time.perf_counter()
+    async with client.stream("POST", "/v1/completions", json=body) as response:
+        first = None
+        async for _ in response.aiter_lines():
+            first = first or time.perf_counter() - started
+        return first if response.status_code == httpx.codes.OK else None
+
+
+if __name__ == "__main__":
+    main()
