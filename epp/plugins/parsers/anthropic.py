@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 from msgspec import Raw
 
 from epp.framework.errors import ErrorCode, Rejection
-from epp.framework.request_handling import ParsedRequest, Parser, ResponseReader
+from epp.framework.plugin import Stability
+from epp.framework.request_handling import ParsedRequest, Parser, PromptText, ResponseReader
+from epp.plugins.parsers.anthropic_content import Blocks, add_content, blocks_of
 from epp.plugins.parsers.json_values import (
     ABSENT,
+    MAX_CONTAINERS,
     BodyError,
     ShapeError,
     decode_object,
@@ -18,34 +23,10 @@ from epp.plugins.parsers.json_values import (
     is_true,
     string_or_empty,
 )
+from epp.plugins.parsers.prompt_pieces import Piece, ReadPrompts, add_text
+from epp.plugins.parsers.prompt_values import is_filled_list
 from epp.plugins.parsers.usage import usage_reader
 from epp.support.path_suffixes import has_path_suffix, trimmed_path
-
-
-class _Source(msgspec.Struct, frozen=True, gc=False):
-    type: Raw = ABSENT
-    media_type: Raw = ABSENT
-    data: Raw = ABSENT
-    url: Raw = ABSENT
-
-
-class _Block(msgspec.Struct, frozen=True, gc=False):
-    type: Raw = ABSENT
-    text: Raw = ABSENT
-    thinking: Raw = ABSENT
-    id: Raw = ABSENT
-    name: Raw = ABSENT
-    tool_use_id: Raw = ABSENT
-    source: _Source | None = None
-
-    def wrong_member(self) -> str | None:
-        for name in ("type", "text", "thinking", "id", "name", "tool_use_id"):
-            if not is_a(getattr(self, name), b'"'):
-                return name
-        for name in self.source.__struct_fields__ if self.source else ():
-            if not is_a(getattr(self.source, name), b'"'):
-                return f"source.{name}"
-        return None
 
 
 class _Message(msgspec.Struct, frozen=True, gc=False):
@@ -64,18 +45,19 @@ class _Messages(msgspec.Struct, frozen=True, gc=False):
     max_tokens: Raw = ABSENT
     messages: list[_Message | None] | None = None
     system: Raw = ABSENT
-    tools: list[_Tool | None] | None = None
+    tools: Raw = ABSENT
     cache_salt: Raw = ABSENT
 
 
 _request = msgspec.json.Decoder(_Messages | None)
-_blocks = msgspec.json.Decoder(list[_Block | None])
+_tools = msgspec.json.Decoder(list[_Tool | None])
 
 
 class AnthropicParser(Parser):
     """Reads `/messages`; `/messages/count_tokens` goes through unread, response and all."""
 
     type = "anthropic-parser"
+    stability = Stability.BETA
     suffixes = ("messages", "messages/count_tokens")
     protocols = ("kubernetes.io/h2c", "http")
 
@@ -88,8 +70,9 @@ class AnthropicParser(Parser):
             raise Rejection(ErrorCode.BAD_REQUEST, f"unsupported API endpoint: {path}")
         try:
             request = decode_object(body, _request)
-            _check_members(request)
+            read_prompts = _prompt_reader(request)
             model = string_or_empty(request.model)
+            cache_salt = string_or_empty(request.cache_salt)
         except ShapeError as error:
             message = f"error parsing messages request: {error}"
             raise Rejection(ErrorCode.BAD_REQUEST, message) from error
@@ -106,6 +89,8 @@ class AnthropicParser(Parser):
             stream=is_true(request.stream),
             max_output_tokens=first_whole_number(request.max_tokens),
             is_json_object=True,
+            cache_salt=cache_salt,
+            read_prompts=read_prompts,
         )
 
     def response_reader(self, *, streaming: bool) -> ResponseReader:
@@ -113,14 +98,45 @@ class AnthropicParser(Parser):
         return usage_reader(streaming=streaming)
 
 
-def _check_members(request: _Messages) -> None:
+def _prompt_reader(request: _Messages) -> ReadPrompts:
+    """What reads the prompt; raises `ShapeError` for members of other types than the API's."""
     _check_string(request.cache_salt, "$.cache_salt")
-    _check_content(request.system, "$.system")
-    for index, message in enumerate(request.messages or ()):
+    system = blocks_of(request.system, "$.system")
+    messages = request.messages or ()
+    if len(messages) > MAX_CONTAINERS:
+        raise ShapeError(f"Expected at most {MAX_CONTAINERS} messages - at `$.messages`")
+    contents: list[Blocks] = []
+    for index, message in enumerate(messages):
+        if message is None:
+            contents.append([])
+            continue
+        _check_string(message.role, f"$.messages[{index}].role")
+        contents.append(blocks_of(message.content, f"$.messages[{index}].content"))
+    _check_tools(request.tools)
+    return partial(_read, request, system, contents)
+
+
+def _read(request: _Messages, system: Blocks, contents: list[Blocks]) -> tuple[PromptText, ...]:
+    pieces: list[Piece] = []
+    # Tools first: engines render them before the system text (pitfall 14).
+    if first_byte(request.tools) == b"[" and is_filled_list(request.tools):
+        pieces.append(memoryview(request.tools))
+    add_content(pieces, request.system, system)
+    for message, blocks in zip(request.messages or (), contents, strict=True):
         if message is not None:
-            _check_string(message.role, f"$.messages[{index}].role")
-            _check_content(message.content, f"$.messages[{index}].content")
-    for index, tool in enumerate(request.tools or ()):
+            add_text(pieces, message.role)
+            add_content(pieces, message.content, blocks)
+    return (PromptText(pieces),)
+
+
+def _check_tools(value: Raw) -> None:
+    if first_byte(value) in (b"", b"n"):
+        return
+    try:
+        tools = _tools.decode(value)
+    except msgspec.MsgspecError as error:
+        raise ShapeError(str(error).replace("`$", "`$.tools", 1)) from error
+    for index, tool in enumerate(tools):
         if tool is not None:
             _check_string(tool.name, f"$.tools[{index}].name")
             _check_string(tool.description, f"$.tools[{index}].description")
@@ -129,18 +145,3 @@ def _check_members(request: _Messages) -> None:
 def _check_string(value: Raw, where: str) -> None:
     if not is_a(value, b'"'):
         raise ShapeError(f"Expected `str` - at `{where}`")
-
-
-def _check_content(value: Raw, where: str) -> None:
-    if first_byte(value) != b"[":
-        if not is_a(value, b'"'):
-            raise ShapeError(f"Expected `str` or a list of blocks - at `{where}`")
-        return
-    try:
-        blocks = _blocks.decode(value)
-    except msgspec.MsgspecError as error:
-        raise ShapeError(f"Expected a list of blocks - at `{where}`") from error
-    for index, block in enumerate(blocks):
-        wrong = block.wrong_member() if block is not None else None
-        if wrong is not None:
-            raise ShapeError(f"Expected `str` - at `{where}[{index}].{wrong}`")

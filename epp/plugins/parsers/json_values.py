@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec import Raw
-
-from epp.support.json_members import STRING
 
 MAX_CONTAINERS = 100_000
 """Objects and arrays in one body; their number, not their length, is what reading costs."""
@@ -17,16 +14,9 @@ MAX_CONTAINERS = 100_000
 ABSENT = Raw(b"")
 """Default of a member that is looked at as it was written."""
 
-_TokenId = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
-
 _text = msgspec.json.Decoder(str)
 _whole_number = msgspec.json.Decoder(int)
 _fraction = msgspec.json.Decoder(float)
-_token_ids = msgspec.json.Decoder(list[_TokenId])
-_token_id_lists = msgspec.json.Decoder(list[list[_TokenId]])
-
-_LIST_START = re.compile(rb"\[\s*+(.)")
-_TEXTS = re.compile(rb"\[\s*+%b\s*+(?:,\s*+%b\s*+)*+\]" % (STRING, STRING), re.DOTALL)
 
 _Members = TypeVar("_Members")
 
@@ -125,28 +115,3 @@ def _fraction_of(value: Raw) -> float:
         return _fraction.decode(value)
     except msgspec.MsgspecError:
         return math.nan
-
-
-def is_prompt(value: Raw) -> bool:
-    """Whether a value is a text, a list of texts, of token ids or of lists of token ids (D12)."""
-    opening = first_byte(value)
-    if opening == b'"':
-        return memoryview(value).nbytes > 2
-    if opening != b"[":
-        return False
-    start = _LIST_START.match(memoryview(value))
-    item = bytes(start[1]) if start else b""
-    try:
-        if item == b"[":
-            return all(_token_id_lists.decode(value))
-        if item.isdigit():
-            return bool(_token_ids.decode(value))
-    except msgspec.MsgspecError:
-        return False
-    return _TEXTS.fullmatch(memoryview(value)) is not None
-
-
-def is_filled_list(value: Raw) -> bool:
-    """Whether a value is a list with something in it."""
-    start = _LIST_START.match(memoryview(value))
-    return start is not None and start[1] != b"]"

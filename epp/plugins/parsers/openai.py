@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 from msgspec import Raw
 
 from epp.framework.errors import ErrorCode, Rejection
-from epp.framework.request_handling import ParsedRequest, Parser, ResponseReader
+from epp.framework.plugin import Stability
+from epp.framework.request_handling import ParsedRequest, Parser, PromptText, ResponseReader
+from epp.plugins.parsers.chat_completions import ChatCompletionsBody
 from epp.plugins.parsers.json_values import (
     ABSENT,
     BodyError,
@@ -16,161 +20,100 @@ from epp.plugins.parsers.json_values import (
     decode_object,
     first_byte,
     first_whole_number,
-    is_a,
-    is_a_boolean,
-    is_filled_list,
-    is_prompt,
     is_true,
     string_or_empty,
+)
+from epp.plugins.parsers.openai_body import OpenAIBody
+from epp.plugins.parsers.prompt_pieces import Piece, ReadPrompts, add_json
+from epp.plugins.parsers.prompt_values import (
+    is_filled_list,
+    is_list_of_texts,
+    is_text,
+    prompts_of,
+    token_prompts_of,
 )
 from epp.plugins.parsers.usage import usage_reader
 from epp.support.path_suffixes import has_path_suffix, trimmed_path
 
 
-class _Request(msgspec.Struct, frozen=True, gc=False):
-    model: Raw = ABSENT
-    stream: Raw = ABSENT
-
-    def is_valid(self) -> bool:
-        raise NotImplementedError
-
-    def max_output_tokens(self) -> int | None:
-        return None
-
-
-class _Completions(_Request, frozen=True, gc=False):
+class _Completions(OpenAIBody, frozen=True, gc=False):
     prompt: Raw = ABSENT
     max_tokens: Raw = ABSENT
 
-    def is_valid(self) -> bool:
-        return is_prompt(self.prompt)
+    def prompt_reader(self) -> ReadPrompts | None:
+        return prompts_of(self.prompt)
 
     def max_output_tokens(self) -> int | None:
         return first_whole_number(self.max_tokens)
 
 
-class _Url(msgspec.Struct, frozen=True, gc=False):
-    url: Raw = ABSENT
-
-
-class _Audio(msgspec.Struct, frozen=True, gc=False):
-    data: Raw = ABSENT
-    format: Raw = ABSENT
-
-
-class _ContentBlock(msgspec.Struct, frozen=True, gc=False):
-    type: Raw = ABSENT
-    text: Raw = ABSENT
-    image_url: _Url | None = None
-    input_audio: _Audio | None = None
-    video_url: _Url | None = None
-
-    def is_valid(self) -> bool:
-        strings = [self.type, self.text]
-        strings += [link.url for link in (self.image_url, self.video_url) if link]
-        if self.input_audio:
-            strings += self.input_audio.data, self.input_audio.format
-        return all(is_a(value, b'"') for value in strings)
-
-
-class _Message(msgspec.Struct, frozen=True, gc=False):
-    role: Raw = ABSENT
-    content: Raw = ABSENT
-    tool_calls: Raw = ABSENT
-
-    def is_valid(self) -> bool:
-        if not (is_a(self.role, b'"') and is_a(self.tool_calls, b"[")):
-            return False
-        if first_byte(self.content) != b"[":
-            return is_a(self.content, b'"')
-        return all(block is None or block.is_valid() for block in _blocks.decode(self.content))
-
-
-class _ChatCompletions(_Request, frozen=True, gc=False):
-    messages: list[_Message | None] | None = None
+class _Responses(OpenAIBody, frozen=True, gc=False):
+    instructions: Raw = ABSENT
     tools: Raw = ABSENT
-    documents: Raw = ABSENT
-    chat_template: Raw = ABSENT
-    chat_template_kwargs: Raw = ABSENT
-    return_assistant_tokens_mask: Raw = ABSENT
-    continue_final_message: Raw = ABSENT
-    add_generation_prompt: Raw = ABSENT
-    cache_salt: Raw = ABSENT
-    max_completion_tokens: Raw = ABSENT
-    max_tokens: Raw = ABSENT
-
-    def is_valid(self) -> bool:
-        try:
-            return bool(self.messages) and self._has_valid_messages() and self._has_valid_options()
-        except msgspec.MsgspecError:
-            return False
-
-    def max_output_tokens(self) -> int | None:
-        return first_whole_number(self.max_completion_tokens, self.max_tokens)
-
-    def _has_valid_messages(self) -> bool:
-        return all(message is None or message.is_valid() for message in self.messages or ())
-
-    def _has_valid_options(self) -> bool:
-        booleans = (
-            self.return_assistant_tokens_mask,
-            self.continue_final_message,
-            self.add_generation_prompt,
-        )
-        return (
-            is_a(self.tools, b"[")
-            and is_a(self.documents, b"[")
-            and is_a(self.chat_template, b'"')
-            and is_a(self.chat_template_kwargs, b"{")
-            and is_a(self.cache_salt, b'"')
-            and all(map(is_a_boolean, booleans))
-        )
-
-
-class _Responses(_Request, frozen=True, gc=False):
     input: Raw = ABSENT
     max_output: Raw = msgspec.field(default=ABSENT, name="max_output_tokens")
 
-    def is_valid(self) -> bool:
-        return first_byte(self.input) not in (b"", b"n")
+    def prompt_reader(self) -> ReadPrompts | None:
+        if first_byte(self.input) in (b"", b"n"):
+            return None
+        parts = (("instructions", self.instructions), ("tools", self.tools), ("input", self.input))
+        return partial(_read_members, parts)
 
     def max_output_tokens(self) -> int | None:
         return first_whole_number(self.max_output)
 
 
-class _Conversations(_Request, frozen=True, gc=False):
+class _Conversations(OpenAIBody, frozen=True, gc=False):
     items: Raw = ABSENT
 
-    def is_valid(self) -> bool:
-        return is_filled_list(self.items)
+    def prompt_reader(self) -> ReadPrompts | None:
+        return partial(_read_json, self.items) if is_filled_list(self.items) else None
 
 
-class _Embeddings(_Request, frozen=True, gc=False):
+class _Embeddings(OpenAIBody, frozen=True, gc=False):
     input: Raw = ABSENT
 
-    def is_valid(self) -> bool:
-        return is_prompt(self.input)
+    def prompt_reader(self) -> ReadPrompts | None:
+        if is_text(self.input) or is_list_of_texts(self.input):
+            return partial(_read_json, self.input)
+        return token_prompts_of(self.input)
 
 
-class _ImagesGenerations(_Request, frozen=True, gc=False):
+class _ImagesGenerations(OpenAIBody, frozen=True, gc=False):
     prompt: Raw = ABSENT
 
-    def is_valid(self) -> bool:
-        return first_byte(self.prompt) == b'"' and is_prompt(self.prompt)
+    def prompt_reader(self) -> ReadPrompts | None:
+        return prompts_of(self.prompt) if is_text(self.prompt) else None
 
 
-_blocks = msgspec.json.Decoder(list[_ContentBlock | None])
+def _read_json(value: Raw) -> tuple[PromptText, ...]:
+    pieces: list[Piece] = []
+    add_json(pieces, value)
+    return (PromptText(pieces),)
+
+
+def _read_members(members: Sequence[tuple[str, Raw]]) -> tuple[PromptText, ...]:
+    """A JSON list with an object for each member that is there, as the reference has it."""
+    pieces: list[Piece] = []
+    opening = b"[{"
+    for name, value in members:
+        if first_byte(value) not in (b"", b"n"):
+            pieces.append(b'%b"%b":' % (opening, name.encode()))
+            add_json(pieces, value)
+            opening = b"},{"
+    pieces.append(b"}]")
+    return (PromptText(pieces),)
 
 
 @dataclass(frozen=True, slots=True)
 class _Api:
     name: str
-    decoder: msgspec.json.Decoder[_Request | None]
+    decoder: msgspec.json.Decoder[OpenAIBody | None]
     error: str
 
 
-def _api(name: str, request: type[_Request], error: str) -> _Api:
-    return _Api(name, msgspec.json.Decoder(request | None), error)
+def _api(name: str, body: type[OpenAIBody], error: str) -> _Api:
+    return _Api(name, msgspec.json.Decoder(body | None), error)
 
 
 _COMPLETIONS = _api(
@@ -178,7 +121,7 @@ _COMPLETIONS = _api(
 )
 _CHAT_COMPLETIONS = _api(
     "chat/completions",
-    _ChatCompletions,
+    ChatCompletionsBody,
     "invalid chat completions request: must have valid messages field",
 )
 _BY_SUFFIX = {
@@ -205,6 +148,7 @@ class OpenAIParser(Parser):
     """Reads bodies of the OpenAI APIs, which model servers speak too."""
 
     type = "openai-parser"
+    stability = Stability.BETA
     suffixes = tuple(_BY_SUFFIX)
     protocols = ("kubernetes.io/h2c", "http")
 
@@ -214,12 +158,14 @@ class OpenAIParser(Parser):
         try:
             request = decode_object(body, api.decoder)
             model = string_or_empty(request.model)
+            cache_salt = string_or_empty(request.cache_salt)
         except ShapeError as error:
             raise Rejection(ErrorCode.BAD_REQUEST, api.error) from error
         except BodyError as error:
             message = f"error unmarshaling request bodyMap: {error}"
             raise Rejection(ErrorCode.BAD_REQUEST, message) from error
-        if not request.is_valid():
+        read_prompts = request.prompt_reader()
+        if read_prompts is None:
             raise Rejection(ErrorCode.BAD_REQUEST, api.error)
         return ParsedRequest(
             api=api.name,
@@ -228,6 +174,8 @@ class OpenAIParser(Parser):
             stream=is_true(request.stream),
             max_output_tokens=request.max_output_tokens(),
             is_json_object=True,
+            cache_salt=cache_salt,
+            read_prompts=read_prompts,
         )
 
     def response_reader(self, *, streaming: bool) -> ResponseReader:

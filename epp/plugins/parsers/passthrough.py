@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from epp.framework.plugin import Stability
 from epp.framework.request_handling import ParsedRequest, Parser
 
 
@@ -9,6 +10,7 @@ class PassthroughParser(Parser):
     """Takes any body without looking at it."""
 
     type = "passthrough-parser"
+    stability = Stability.BETA
 
     def parse_request(self, path: str, body: bytes) -> ParsedRequest:
         """An empty description, whatever the body."""

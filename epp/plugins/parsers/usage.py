@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -12,6 +13,7 @@ from msgspec import Raw
 from epp.framework.request_handling import ResponseReader
 from epp.framework.usage import Usage
 from epp.plugins.parsers.json_values import ABSENT, first_byte
+from epp.plugins.parsers.usage_sum import UsageSum
 from epp.support.json_members import end_of_container
 
 MAX_TAIL_BYTES = 1024 * 1024
@@ -19,18 +21,12 @@ MAX_LINE_BYTES = 1024 * 1024
 MAX_CANDIDATES = 32
 """Members named usage, at any depth, that are looked at from a document's end."""
 
-MAX_TOKENS = 10**18
-"""Largest count believed. Beyond a float's range, which JSON can reach, sums and rates fail."""
-
-_USAGE = b'"usage"'
-_USAGE_KEY = re.compile(rb'"usage"\s*+:\s*+(?=\{)')
+_OBJECT_VALUE = re.compile(rb"\s*+:\s*+(?=\{)")
 _DONE_LINE = re.compile(rb"^data:[ \t]*+\[DONE\][ \t\r]*+$", re.MULTILINE)
-_DIGITS = re.compile(r"\s*+\d{1,18}\s*+", re.ASCII)
 
 
-def usage_reader(*, streaming: bool) -> ResponseReader:
-    """A reader for one response of the OpenAI or Anthropic APIs."""
-    return SseUsageReader() if streaming else JsonUsageReader()
+Block: TypeAlias = "dict[str, Any] | None"
+"""A `usage` object under the names of the OpenAI or Anthropic APIs."""
 
 
 class _Carrier(msgspec.Struct, frozen=True, gc=False):
@@ -48,44 +44,31 @@ _carrier = msgspec.json.Decoder(_Carrier)
 _object = msgspec.json.Decoder(dict[str, Any])
 
 
-class UsageSum:
-    """The usage of one response, put together from the blocks that report parts of it."""
+@dataclass(frozen=True, slots=True)
+class UsageSource:
+    """Where an API's responses have their usage."""
 
-    def __init__(self) -> None:
-        self._usage: Usage | None = None
-        self._reported_total = 0
+    member: bytes
+    """Name of the member, with its quotes, that lines and documents without usage lack."""
+    of_event: Callable[[bytes], Block]
+    """Reads the data of one event that has such a member, at any depth."""
+    of_document: Callable[[dict[str, Any]], Block]
+    """Reads that member of a document."""
 
-    def add(self, block: dict[str, Any] | None) -> None:
-        """Take a `usage` object, if there is one: what is not zero replaces what was known."""
-        if block is None:
-            return
-        usage = self._usage = self._usage or Usage()
-        prompt = _first_count(block, ("prompt_tokens", "input_tokens"))
-        completion = _first_count(block, ("completion_tokens", "output_tokens"))
-        usage.prompt_tokens = prompt or usage.prompt_tokens or prompt
-        usage.completion_tokens = completion or usage.completion_tokens or completion
-        cached = _cached_count(block)
-        if cached is not None:
-            usage.cached_tokens = cached
-        total = _first_count(block, ("total_tokens",))
-        if total and prompt and completion:
-            self._reported_total = total
 
-    def result(self) -> Usage | None:
-        """All of it; the total is the reported one, else the sum of what was reported."""
-        usage = self._usage
-        if usage is None:
-            return None
-        parts = [n for n in (usage.prompt_tokens, usage.completion_tokens) if n is not None]
-        usage.total_tokens = self._reported_total or (sum(parts) if parts else None)
-        return usage
+def usage_reader(*, streaming: bool) -> ResponseReader:
+    """A reader for one response of the OpenAI or Anthropic APIs."""
+    return SseUsageReader() if streaming else JsonUsageReader()
 
 
 class JsonUsageReader:
     """Reads usage from a JSON document, of which it keeps no more than a tail."""
 
-    def __init__(self, max_tail_bytes: int = MAX_TAIL_BYTES) -> None:
+    def __init__(
+        self, max_tail_bytes: int = MAX_TAIL_BYTES, source: UsageSource | None = None
+    ) -> None:
         self.streamed_events = 0
+        self._source = source or USAGE_MEMBER
         self._max_tail_bytes = max_tail_bytes
         self._tail = bytearray()
 
@@ -99,17 +82,31 @@ class JsonUsageReader:
     def finish(self) -> Usage | None:
         """The usage of the document; None if it has none that can be read."""
         total = UsageSum()
-        total.add(_document_usage(bytes(self._tail).rstrip()))
+        member = _member_of_document(bytes(self._tail).rstrip(), self._source.member)
+        total.add(self._source.of_document(member) if member is not None else None)
         return total.result()
 
 
 class SseUsageReader:
     """Reads usage from an event stream cut anywhere, and counts its events."""
 
-    __slots__ = ("_held", "_is_overlong", "_max_line_bytes", "_total", "streamed_events")
+    __slots__ = (
+        "_held",
+        "_is_overlong",
+        "_max_line_bytes",
+        "_member",
+        "_of_event",
+        "_total",
+        "streamed_events",
+    )
 
-    def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
+    def __init__(
+        self, max_line_bytes: int = MAX_LINE_BYTES, source: UsageSource | None = None
+    ) -> None:
         self.streamed_events = 0
+        source = source or USAGE_MEMBER
+        self._member = source.member
+        self._of_event = source.of_event
         self._max_line_bytes = max_line_bytes
         self._held = bytearray()
         self._is_overlong = False
@@ -124,7 +121,7 @@ class SseUsageReader:
         self.streamed_events += chunk.count(b"\ndata:") + chunk.startswith(b"data:")
         if b"[DONE]" in chunk:
             self.streamed_events -= len(_DONE_LINE.findall(chunk))
-        if _USAGE in chunk:
+        if self._member in chunk:
             self._read_usage(chunk)
 
     def finish(self) -> Usage | None:
@@ -162,16 +159,16 @@ class SseUsageReader:
             self._held += ending
 
     def _read_usage(self, lines: bytes) -> None:
-        position = lines.find(_USAGE)
+        position = lines.find(self._member)
         while position >= 0:
             start = lines.rfind(b"\n", 0, position) + 1
             end = lines.index(b"\n", position)
             if lines.startswith(b"data:", start):
-                self._total.add(_event_usage(lines[start + 5 : end]))
-            position = lines.find(_USAGE, end)
+                self._total.add(self._of_event(lines[start + 5 : end]))
+            position = lines.find(self._member, end)
 
 
-def _event_usage(text: bytes) -> dict[str, Any] | None:
+def _event_usage(text: bytes) -> Block:
     """Usage at the top (chat, Anthropic's delta), of a whole response, of a started message."""
     try:
         event = _event.decode(text)
@@ -186,18 +183,18 @@ def _event_usage(text: bytes) -> dict[str, Any] | None:
     return None
 
 
-def _document_usage(tail: bytes) -> dict[str, Any] | None:
-    """The top-level usage of a document whose beginning may be missing.
+def _member_of_document(tail: bytes, name: bytes) -> dict[str, Any] | None:
+    """A top-level member, an object, of a document whose beginning may be missing.
 
     It belongs to the object that closes last. The key can't be part of a text, where its second
     quote would be escaped, but for an escaped first one.
     """
     position = len(tail)
     for _ in range(MAX_CANDIDATES):
-        position = tail.rfind(_USAGE, 0, position)
+        position = tail.rfind(name, 0, position)
         if position < 0:
             return None
-        match = _USAGE_KEY.match(tail, position)
+        match = _OBJECT_VALUE.match(tail, position + len(name))
         if match is None or tail[position - 1 : position] == b"\\":
             continue
         end = end_of_container(tail, match.end())
@@ -213,26 +210,5 @@ def _is_object(value: Raw) -> bool:
     return first_byte(value) == b"{"
 
 
-def _first_count(block: dict[str, Any], names: Iterable[str]) -> int | None:
-    for name in names:
-        value = block.get(name)
-        if value is not None:
-            return _count(value)
-    return None
-
-
-def _cached_count(block: dict[str, Any]) -> int | None:
-    for name in ("prompt_tokens_details", "input_tokens_details"):
-        details = block.get(name)
-        if isinstance(details, dict) and details.get("cached_tokens") is not None:
-            return _count(details["cached_tokens"])
-    return _first_count(block, ("cache_read_input_tokens",))
-
-
-def _count(value: object) -> int:
-    """A number of tokens; text is read as a number, everything else counts 0."""
-    if isinstance(value, str):
-        return int(value) if _DIGITS.fullmatch(value) else 0
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return 0
-    return min(max(0, int(value)), MAX_TOKENS)
+USAGE_MEMBER = UsageSource(b'"usage"', _event_usage, lambda usage: usage)
+"""The OpenAI and Anthropic APIs."""

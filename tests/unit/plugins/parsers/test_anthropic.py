@@ -44,6 +44,7 @@ def test_model_stream_and_cap_are_read() -> None:
         stream=True,
         max_output_tokens=5,
         is_json_object=True,
+        read_prompts=found.read_prompts,
     )
 
 

@@ -20,4 +20,9 @@ def test_any_body_is_taken_without_a_look(body: bytes) -> None:
 def test_the_default_parsers_end_with_the_fallback() -> None:
     types = [parser.type for parser in default_parsers()]
 
-    assert types == ["openai-parser", "anthropic-parser", "passthrough-parser"]
+    assert types == [
+        "openai-parser",
+        "anthropic-parser",
+        "vllmhttp-parser",
+        "passthrough-parser",
+    ]

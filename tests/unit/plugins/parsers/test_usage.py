@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epp.framework.usage import Usage
-from epp.plugins.parsers.usage import MAX_TOKENS, JsonUsageReader, SseUsageReader
+from epp.plugins.parsers.usage import JsonUsageReader, SseUsageReader
+from epp.plugins.parsers.usage_sum import MAX_TOKENS
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 99) | st.floats() | st.text(max_size=5),
