@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from epp.framework.headers import Headers
 from epp.framework.request import TerminationCause
 from epp.gateway import messages
+from epp.gateway.message_metadata import NO_METADATA, metadata_of
 from epp.gateway.overload import Pressure
 from epp.request_control.response import BodyPolicy, ResponsePhase
 
@@ -49,6 +50,7 @@ class ResponseSide:
         changes = self._phase.begin(
             messages.read_headers(message.response_headers.headers),
             served=messages.served_endpoint(message),
+            metadata=metadata_of(message),
             policy=self._policy,
         )
         self._send((messages.response_headers_answer(changes),))
@@ -57,7 +59,7 @@ class ResponseSide:
 
     def without_headers(self) -> None:
         """The gateway does not show response headers; begin with none."""
-        self._phase.begin(Headers(), served=None, policy=self._policy)
+        self._phase.begin(Headers(), served=None, metadata=NO_METADATA, policy=self._policy)
 
     def body(self, data: bytes, *, end: bool) -> None:
         """Take a `response_body`."""

@@ -7,7 +7,7 @@ name of a rewritten request (protocol §7.3).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
@@ -92,7 +92,12 @@ class ResponsePhase:
         return self._rewriter.held_bytes if self._rewriter is not None else 0
 
     def begin(
-        self, headers: Headers, *, served: str | None, policy: BodyPolicy
+        self,
+        headers: Headers,
+        *,
+        served: str | None,
+        metadata: Mapping[str, Mapping[str, MetadataValue]],
+        policy: BodyPolicy,
     ) -> dict[str, bytes | None]:
         """Take the response headers; gives the changes to answer with."""
         active = self._active
@@ -103,7 +108,11 @@ class ResponsePhase:
         media_type = (headers.get("content-type") or "").lower()
         streaming = _is_streaming(media_type, active)
         response = InferenceResponse(
-            headers=headers, status=_status(headers), streaming=streaming, started=True
+            headers=headers,
+            status=_status(headers),
+            streaming=streaming,
+            started=True,
+            metadata=metadata,
         )
         active.response = self._response = response
         active.hooks.response_header(active.request, response, active.serving)
