@@ -128,7 +128,8 @@ def test_fallbacks_take_turns_with_the_first() -> None:
 
 def test_turns_are_remembered_for_a_bounded_number_of_endpoints() -> None:
     picker = built(MaxScorePicker)
-    pool = [endpoint_of(f"e{number}", address=f"10.0.0.1:{number}") for number in range(1, MOST_REMEMBERED + 500)]
+    ports = range(1, MOST_REMEMBERED + 500)
+    pool = [endpoint_of(address=f"10.0.0.1:{port}") for port in ports]
     for endpoint in pool:
         picker.pick(request_of(), [endpoint], [1.0])
 
