@@ -40,13 +40,12 @@ class TopologyDistance:
 
 
 def _tightest_shared(one: Topology, other: Topology) -> int:
-    pairs = (
-        (one.hostname, other.hostname),
-        (one.rack, other.rack),
-        (one.zone, other.zone),
-        (one.region, other.region),
-    )
-    for level, (here, there) in enumerate(pairs):
-        if here and here == there:
-            return level
+    if one.hostname and one.hostname == other.hostname:
+        return 0
+    if one.rack and one.rack == other.rack:
+        return 1
+    if one.zone and one.zone == other.zone:
+        return 2
+    if one.region and one.region == other.region:
+        return 3
     return len(LEVELS)

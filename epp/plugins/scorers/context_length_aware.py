@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from pydantic import Field
@@ -18,7 +17,6 @@ from epp.framework.scheduling import Filter, Scorer
 _UNLABELLED = 0.5
 _OUT_OF_RANGE = 0.3
 """Those in range score above it, those out of range below."""
-_KNOWN_RANGES = 1024
 _RANGE = re.compile(r"\s*\+?([0-9]{1,18})\s*-\s*\+?([0-9]{1,18})\s*")
 
 
@@ -50,38 +48,47 @@ class ContextLengthAware(Filter, Scorer):
         self._prompt = context.consumes(TOKENIZED_PROMPT)
         self._label = parameters.label
         self._filters = parameters.enable_filtering
-        # Labels are few and are read for every request.
-        self._range_of = lru_cache(_KNOWN_RANGES)(_parse)
 
     def filter(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
         """Those whose range holds the prompt's length, and those without a label."""
         if not self._filters:
             return list(endpoints)
-        length, label = self._length(request), self._label
+        values = self._values(endpoints)
+        length = self._length(request)
+        # Endpoints are many, their ranges few.
+        serving = {value for value in set(values) if _serves(value, length)}
         return [
-            endpoint for endpoint in endpoints if self._serves(endpoint.labels.get(label), length)
+            endpoint for endpoint, value in zip(endpoints, values, strict=True) if value in serving
         ]
 
     def score(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[float]:
         """More for narrow ranges with room above the prompt, little for those that miss it."""
-        length, label = self._length(request), self._label
-        return [self._suitability(endpoint.labels.get(label), length) for endpoint in endpoints]
+        values = self._values(endpoints)
+        length = self._length(request)
+        scores = {value: _suitability(value, length) for value in set(values)}
+        return [scores[value] for value in values]
+
+    def _values(self, endpoints: Sequence[Endpoint]) -> list[str | None]:
+        label = self._label
+        return [endpoint.labels.get(label) for endpoint in endpoints]
 
     def _length(self, request: InferenceRequest) -> int:
         prompt = self._prompt.of_request(request)
         return 0 if prompt is None else prompt.count
 
-    def _serves(self, value: str | None, length: int) -> bool:
-        if value is None:
-            return True
-        bounds = self._range_of(value)
-        return bounds is not None and bounds.least <= length <= bounds.most
 
-    def _suitability(self, value: str | None, length: int) -> float:
-        if value is None:
-            return _UNLABELLED
-        bounds = self._range_of(value)
-        return 0.0 if bounds is None else _range_score(bounds, length)
+def _serves(value: str | None, length: int) -> bool:
+    if value is None:
+        return True
+    bounds = _parse(value)
+    return bounds is not None and bounds.least <= length <= bounds.most
+
+
+def _suitability(value: str | None, length: int) -> float:
+    if value is None:
+        return _UNLABELLED
+    bounds = _parse(value)
+    return 0.0 if bounds is None else _range_score(bounds, length)
 
 
 def _parse(value: str) -> _Range | None:

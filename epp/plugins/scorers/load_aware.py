@@ -38,7 +38,5 @@ class LoadAwareScorer(Scorer):
     def score(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[float]:
         """0.5 for an empty queue, 0 from the threshold on."""
         threshold = self._threshold
-        return [
-            0.5 * (1 - min(endpoint.state.metrics.waiting_queue_size, threshold) / threshold)
-            for endpoint in endpoints
-        ]
+        waiting = [endpoint.state.metrics.waiting_queue_size for endpoint in endpoints]
+        return [0.5 * (1 - size / threshold) if size < threshold else 0.0 for size in waiting]

@@ -49,4 +49,7 @@ class TokenLoadScorer(Scorer):
             (0 if load is None else load.tokens) + (more or 0)
             for load, more in zip(loads, added, strict=True)
         ]
-        return [1 - min(max(count, 0), threshold) / threshold for count in tokens]
+        return [
+            1.0 if count <= 0 else 1 - count / threshold if count < threshold else 0.0
+            for count in tokens
+        ]
