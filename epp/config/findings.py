@@ -1,0 +1,49 @@
+"""What is wrong with a document, and what is merely odd: collected, so that all of it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from epp.datastore.manifest_errors import indented, value_text
+from epp.framework.errors import ConfigError
+from epp.support.nearest import did_you_mean
+
+
+@dataclass(slots=True)
+class Findings:
+    """Problems stop the start; warnings don't. Each is a line that begins with a YAML path."""
+
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def problem(self, path: str, text: str) -> None:
+        """Add a reason not to start, once."""
+        _add(self.problems, path, text)
+
+    def warning(self, path: str, text: str) -> None:
+        """Add something that may not be meant, once."""
+        _add(self.warnings, path, text)
+
+    def raise_problems(self, what: str) -> None:
+        """Raise one `ConfigError` for all problems, if there are any."""
+        if self.problems:
+            raise ConfigError(f"{what} can't be used:\n{indented(self.problems)}")
+
+
+def unknown_name(given: str, what: str, known: Iterable[str]) -> str:
+    """`'x' is no plugin of this document; did you mean 'y'?`."""
+    candidates = list(known)
+    hint = did_you_mean(given, candidates) if candidates else ""
+    return f"{value_text(given)} is no {what}{hint}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """`'a', 'b'`."""
+    return ", ".join(repr(name) for name in names)
+
+
+def _add(lines: list[str], path: str, text: str) -> None:
+    line = f"{path}: {text}" if path else text
+    if line not in lines:
+        lines.append(line)

@@ -1,0 +1,44 @@
+"""Parsers and the saturation detector, with what a document leaves out (scheduling §2.4, §2.5)."""
+
+from __future__ import annotations
+
+from epp.config.document import Document, Origin
+from epp.config.findings import unknown_name
+from epp.config.instances import Instance, Instances
+from epp.config.references import resolved_as
+from epp.framework.flow_control import SaturationDetector
+from epp.framework.request_handling import Parser
+
+DEFAULT_PARSERS = ("openai-parser", "anthropic-parser", "vllmhttp-parser", "passthrough-parser")
+DEFAULT_DETECTOR = "utilization-detector"
+
+
+def complete_parsers(document: Document, instances: Instances, types: list[str]) -> list[Instance]:
+    """The parsers of the document, or the default ones; a reference may be one of `types`."""
+    if not document.parsers:
+        added = [instances.add(parser, Origin.DEFAULT) for parser in DEFAULT_PARSERS]
+        return [parser for parser in added if parser is not None]
+    parsers = []
+    for reference in document.parsers:
+        if not instances.knows(reference.name):
+            if reference.name not in types:
+                instances.findings.problem(
+                    reference.path,
+                    unknown_name(reference.name, "plugin of this document and no type", types),
+                )
+                continue
+            instances.add(reference.name, Origin.DEFAULT)
+        parser = resolved_as(reference, [Parser], instances)
+        if parser is not None:
+            parsers.append(parser)
+    return parsers
+
+
+def complete_detector(document: Document, instances: Instances) -> Instance | None:
+    """The saturation detector of the document, or the default one."""
+    reference = document.saturation_detector
+    if reference is None or (
+        reference.name == DEFAULT_DETECTOR and not instances.knows(DEFAULT_DETECTOR)
+    ):
+        return instances.add(DEFAULT_DETECTOR, Origin.DEFAULT)
+    return resolved_as(reference, [SaturationDetector], instances)

@@ -1,0 +1,35 @@
+"""From the names in a document to the instances that are meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from epp.config.document import Reference
+from epp.config.findings import unknown_name
+from epp.config.instances import Instance, Instances
+from epp.framework.plugin import Plugin
+
+
+def resolved(reference: Reference, instances: Instances) -> Instance | None:
+    """The instance that is named; None if there is none or it can't be built, a finding."""
+    if not instances.knows(reference.name):
+        instances.findings.problem(
+            reference.path, unknown_name(reference.name, "plugin of this document", instances.names)
+        )
+        return None
+    return instances.get(reference.name)
+
+
+def resolved_as(
+    reference: Reference, kinds: Sequence[type[Plugin]], instances: Instances
+) -> Instance | None:
+    """The same, which must be of one of these kinds."""
+    instance = resolved(reference, instances)
+    if instance is None or isinstance(instance.plugin, tuple(kinds)):
+        return instance
+    allowed = " or ".join(kind.__name__ for kind in kinds)
+    instances.findings.problem(
+        reference.path,
+        f"plugin {instance.name!r} (type {instance.plugin.type!r}) is not allowed; a {allowed}",
+    )
+    return None

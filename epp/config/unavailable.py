@@ -1,0 +1,25 @@
+"""Types of the reference that are not built; named, so that an existing document is told so."""
+
+from __future__ import annotations
+
+UNAVAILABLE = frozenset(
+    {
+        "edf-ordering-policy",
+        "fcfs-ordering-policy",
+        "global-strict-fairness-policy",
+        "multicluster-file-discovery",
+        "precise-prefix-cache-producer",
+        "precise-prefix-cache-scorer",
+        "predicted-latency-producer",
+        "priority-holdback-policy",
+        "priority-then-time-eviction-order-policy",
+        "program-aware-fairness",
+        "round-robin-fairness-policy",
+        "sheddable-eviction-filter",
+        "slo-deadline-ordering-policy",
+        "soft-reflective-ceiling-policy",
+        "static-usage-limit-policy",
+        "vertexai-parser",
+        "vllmgrpc-parser",
+    }
+)

@@ -1,0 +1,244 @@
+"""Who reads what from whom (scheduling §2.7, §2.8)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from epp.config.document import Origin
+from epp.config.findings import listed, unknown_name
+from epp.config.graph import topological_order
+from epp.config.instances import Instance, Instances
+from epp.framework.data import DataType, Input, Scope
+from epp.framework.data_types import CORE_METRICS, CORE_METRICS_EXTRACTOR
+from epp.framework.plugin import Parameters
+from epp.framework.request_control import Admitter, DataProducer, RequestHeader, Screener
+from epp.framework.scheduling import Filter, Picker, ProfileHandler, Scorer
+
+_CORE_NAMES = frozenset(data_type.name for data_type in CORE_METRICS)
+_BEFORE_SCHEDULING = (RequestHeader, Screener, DataProducer, Admitter)
+_SCHEDULING = (ProfileHandler, Filter, Scorer, Picker)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One input and the instance it reads from."""
+
+    reader: Instance
+    input: Input[Any]
+    producer: Instance | None
+    """None: nobody writes what is read here, and it is optional."""
+
+    @property
+    def key(self) -> str:
+        """What the input is bound to."""
+        return self.input.data_type.key(self.producer.name) if self.producer else ""
+
+
+def create_missing_producers(instances: Instances) -> None:
+    """Add the default producers of what is read and written by nobody, and theirs."""
+    pending = deque(instances.all)
+    while pending:
+        for wanted in pending.popleft().inputs:
+            data_type = wanted.data_type
+            if not data_type.created_when_missing or not wanted.required or wanted.producer:
+                continue
+            default = data_type.default_producer
+            if instances.knows(default) or writers(data_type, instances):
+                continue
+            made = instances.add(default, Origin.PRODUCER)
+            if made is not None:
+                pending.append(made)
+
+
+def wire(instances: Instances) -> list[Link]:
+    """A link for every input; what can't be wired is a finding."""
+    links = [
+        Link(reader=instance, input=wanted, producer=_producer(instance, wanted, instances))
+        for instance in instances.all
+        for wanted in instance.inputs
+    ]
+    for link in links:
+        _check(link, instances)
+    _warn_of_unread(links, instances)
+    return links
+
+
+def execution_order(links: Sequence[Link], instances: Instances) -> list[str]:
+    """Names of all instances, each after those it reads from; a circle is a finding."""
+    names = [instance.name for instance in instances.all]
+    order, circle = topological_order(names, _before(links))
+    if circle:
+        # What is optional may come late, but it can't be waited for in a circle.
+        order, circle = topological_order(names, _before(link for link in links if _is_due(link)))
+    if circle:
+        instances.findings.problem(
+            "plugins", f"data can't be read in a circle: {' reads from '.join(circle)}"
+        )
+    return order
+
+
+def writers(data_type: DataType[Any], instances: Instances) -> list[Instance]:
+    """Those that write `data_type`, in the order of the document."""
+    declared = [
+        instance
+        for instance in instances.all
+        if any(output.data_type.name == data_type.name for output in instance.outputs)
+    ]
+    if declared or data_type.default_producer != CORE_METRICS_EXTRACTOR:
+        return declared
+    return [i for i in instances.all if i.entry.type == CORE_METRICS_EXTRACTOR]
+
+
+def default_of(data_type: DataType[Any], found: Sequence[Instance]) -> Instance | None:
+    """The one that is meant when no producer is named; None: it must be said."""
+    for instance in found:
+        if instance.name == data_type.default_producer:
+            return instance
+    # Core metrics are kept once for each endpoint, whoever writes them.
+    is_one = len(found) == 1 or data_type.name in _CORE_NAMES
+    return found[0] if found and is_one else None
+
+
+def _producer(reader: Instance, wanted: Input[Any], instances: Instances) -> Instance | None:
+    data_type, findings = wanted.data_type, instances.findings
+    found = writers(data_type, instances)
+    if wanted.producer is not None:
+        return _named_producer(reader, wanted, found, instances)
+    chosen = default_of(data_type, found)
+    if chosen is not None:
+        if not _declares(chosen, data_type) and data_type.name not in _CORE_NAMES:
+            findings.warning(
+                reader.where,
+                f"{chosen.name!r} is not configured to write {data_type.name!r}, which"
+                f" {reader.name!r} reads",
+            )
+        return chosen
+    if found:
+        findings.problem(
+            _path(reader, None),
+            f"{data_type.name} is written by {listed(i.name for i in found)};"
+            f" say which one {reader.name!r} reads{_parameter_hint(reader)}",
+        )
+    elif wanted.required and instances.is_complete:
+        default = data_type.default_producer
+        hint = f"; its producer is {default}" if default else ""
+        findings.problem(
+            reader.where,
+            f"no plugin writes {data_type.name}, which {reader.name!r} reads{hint}",
+        )
+    return None
+
+
+def _named_producer(
+    reader: Instance, wanted: Input[Any], found: Sequence[Instance], instances: Instances
+) -> Instance | None:
+    name, path = str(wanted.producer), _path(reader, wanted.producer)
+    if not instances.knows(name):
+        others = [instance.name for instance in found] or instances.names
+        instances.findings.problem(path, unknown_name(name, "plugin of this document", others))
+        return None
+    named = instances.get(name)
+    if named is None or named in found:
+        return named
+    who = f"; who does: {listed(i.name for i in found)}" if found else ""
+    instances.findings.problem(
+        path, f"plugin {name!r} (type {named.entry.type}) writes no {wanted.data_type.name}{who}"
+    )
+    return None
+
+
+def _check(link: Link, instances: Instances) -> None:
+    """What is written is what is read, and it is written before (scheduling §2.8)."""
+    producer, data_type = link.producer, link.input.data_type
+    if producer is None:
+        return
+    for output in producer.outputs:
+        written = output.data_type
+        if written.name == data_type.name and (
+            written.scope is not data_type.scope
+            or (written.value and data_type.value and written.value is not data_type.value)
+        ):
+            instances.findings.problem(
+                link.reader.where,
+                f"{link.reader.name!r} reads another {data_type.name} than"
+                f" {producer.name!r} writes",
+            )
+    if data_type.scope is not Scope.ENDPOINT and _written_in(producer) > _read_in(link.reader):
+        instances.findings.problem(
+            link.reader.where,
+            f"{link.reader.name!r} reads {data_type.name} before {producer.name!r} writes it",
+        )
+
+
+def _written_in(producer: Instance) -> int:
+    is_early = isinstance(producer.plugin, _BEFORE_SCHEDULING)
+    return 2 if isinstance(producer.plugin, _SCHEDULING) and not is_early else 1
+
+
+def _read_in(reader: Instance) -> int:
+    is_only_early = isinstance(reader.plugin, _BEFORE_SCHEDULING)
+    return 1 if is_only_early and not isinstance(reader.plugin, _SCHEDULING) else 2
+
+
+def _warn_of_unread(links: Sequence[Link], instances: Instances) -> None:
+    """A producer that is passed over for another one of the same data is hardly meant."""
+    read = {link.producer.name for link in links if link.producer is not None}
+    for instance in instances.all:
+        if instance.name in read or not isinstance(instance.plugin, DataProducer):
+            continue
+        for output in instance.outputs:
+            others = [
+                link.producer.name
+                for link in links
+                if link.producer is not None and link.input.data_type.name == output.data_type.name
+            ]
+            if others:
+                instances.findings.warning(
+                    instance.where,
+                    f"nobody reads {output.data_type.name} of {instance.name!r}:"
+                    f" it is read from {others[0]!r}",
+                )
+
+
+def _before(links: Sequence[Link] | Iterator[Link]) -> dict[str, set[str]]:
+    before: dict[str, set[str]] = {}
+    for link in links:
+        if link.producer is not None and link.producer is not link.reader:
+            before.setdefault(link.reader.name, set()).add(link.producer.name)
+    return before
+
+
+def _is_due(link: Link) -> bool:
+    return link.input.required
+
+
+def _declares(instance: Instance, data_type: DataType[Any]) -> bool:
+    return any(output.data_type.name == data_type.name for output in instance.outputs)
+
+
+def _producer_parameters(parameters: Parameters | None) -> dict[str, object]:
+    """Parameters that name producers, and what they are set to."""
+    if parameters is None:
+        return {}
+    return {
+        field.alias or name: getattr(parameters, name)
+        for name, field in type(parameters).model_fields.items()
+        if name == "producer" or name.endswith("producer_name")
+    }
+
+
+def _path(reader: Instance, producer: str | None) -> str:
+    names = [
+        name
+        for name, value in _producer_parameters(reader.parameters).items()
+        if producer is None or value == producer
+    ]
+    return f"{reader.where}.parameters.{names[0]}" if len(names) == 1 else reader.where
+
+
+def _parameter_hint(reader: Instance) -> str:
+    names = list(_producer_parameters(reader.parameters))
+    return f" with {' or '.join(names)}" if names else ", by leaving the others out"
