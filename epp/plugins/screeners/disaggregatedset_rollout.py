@@ -70,19 +70,19 @@ class DisaggregatedSetRolloutScreener(Screener, ResponseHeader, EndpointListener
     def screen(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
         """The endpoints of one complete revision that the strict headers ask for; or none."""
         kept = list(endpoints)
-        is_asked_for_revision = False
+        is_revision_drawn = self._mode is not GatingMode.DISABLED
         for header, label, no_match in self._strict:
             wanted = request.headers.get(header)
             if not wanted:
                 continue
-            is_asked_for_revision |= label == self._revision_label
-            kept = [e for e in kept if e.labels.get(label) == wanted and self._is_complete(e)]
+            kept = [endpoint for endpoint in kept if endpoint.labels.get(label) == wanted]
+            if is_revision_drawn and label == self._revision_label:
+                is_revision_drawn = False
+                kept = kept if self._shares().get(wanted) else []
             if not kept:
                 no_match.inc()
                 return []
-        if self._mode is GatingMode.DISABLED or is_asked_for_revision:
-            return kept
-        return self._of_one_revision(kept)
+        return self._of_one_revision(kept) if is_revision_drawn else kept
 
     def response_header(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint | None
@@ -116,6 +116,8 @@ class DisaggregatedSetRolloutScreener(Screener, ResponseHeader, EndpointListener
 
     def dump_state(self) -> object:
         """The share of each revision."""
+        if self._mode is GatingMode.DISABLED:
+            return None
         return {"mode": str(self._mode), "shares": dict(self._shares())}
 
     def _of_one_revision(self, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
@@ -127,12 +129,6 @@ class DisaggregatedSetRolloutScreener(Screener, ResponseHeader, EndpointListener
             return []
         drawn = self._rng.choices(list(weights), list(weights.values()))[0]
         return [endpoint for endpoint in endpoints if endpoint.labels.get(label) == drawn]
-
-    def _is_complete(self, endpoint: Endpoint) -> bool:
-        """Whether its revision has a pod of every required role."""
-        if self._mode is GatingMode.DISABLED:
-            return True
-        return self._shares().get(endpoint.labels.get(self._revision_label, ""), 0) > 0
 
     def _shares(self) -> Mapping[str, float]:
         if self._known_shares is None:

@@ -8,7 +8,6 @@ from pydantic import AfterValidator, Field, model_validator
 
 from epp.framework.plugin import Parameters
 from epp.plugins.label_selectors import LabelKey, parse_label_selector
-from epp.plugins.screeners.revision_shares import GatingMode
 
 
 def _readable_selector(text: str) -> str:
@@ -63,7 +62,7 @@ class RevisionGating(Parameters):
 
     @model_validator(mode="after")
     def _check_roles(self) -> RevisionGating:
-        if self.mode != GatingMode.DISABLED and not self.require_roles.values:
+        if self.mode != "disabled" and not self.require_roles.values:
             raise ValueError(f"requireRoles.values needs a role when mode is {self.mode}")
         return self
 
