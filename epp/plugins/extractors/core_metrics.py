@@ -13,7 +13,7 @@ from epp.plugins.extractors.engine_choice import EngineChoice
 from epp.plugins.extractors.engine_mappings import EngineMapping
 from epp.plugins.extractors.lora_adapters import AdaptersReader
 from epp.plugins.extractors.page_scanner import is_exposition
-from epp.plugins.extractors.signals import Signal
+from epp.plugins.extractors.signals import required
 
 
 class _Readers:
@@ -145,18 +145,8 @@ def _load(
 ) -> tuple[float | None, float | None, float | None] | None:
     """Waiting, running and KV-cache usage; None: nothing of these."""
     load = (
-        _required(mapping.waiting, page, problems),
-        _required(mapping.running, page, problems),
-        _required(mapping.kv_usage, page, problems),
+        required(mapping.waiting, page, problems),
+        required(mapping.running, page, problems),
+        required(mapping.kv_usage, page, problems),
     )
     return None if load == (None, None, None) else load
-
-
-def _required(signal: Signal | None, page: bytes, problems: list[str]) -> float | None:
-    if signal is None:
-        return None
-    before = len(problems)
-    value = signal.read(page, problems)
-    if value is None and len(problems) == before:
-        problems.append(f"{signal.specs[0]}: missing")
-    return value

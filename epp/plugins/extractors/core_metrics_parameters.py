@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from epp.framework.plugin import Parameters
+from epp.plugins.engine_labels import ENGINE_LABEL
 from epp.plugins.extractors.engine_mappings import (
-    ENGINE_LABEL,
     Aggregation,
     CustomMetric,
     EngineMapping,
@@ -16,26 +14,17 @@ from epp.plugins.extractors.engine_mappings import (
     built_in_mappings,
     signal,
 )
-from epp.plugins.extractors.metric_spec import MetricSpec, parse_metric_spec
-from epp.plugins.extractors.signals import Combination, Kind, Signal
+from epp.plugins.extractors.metric_spec import MetricSpec, MetricSpecText, parse_metric_spec
+from epp.plugins.extractors.signals import ANY, COUNT, RATIO, Combination, Kind, Signal
 
 DEFAULT_MAPPING = "default"
-
-
-def _checked(text: str) -> str:
-    if text:
-        parse_metric_spec(text)
-    return text
-
-
-_Spec = Annotated[str, AfterValidator(_checked)]
 
 
 class CustomMetricParameters(Parameters):
     """A number of the page that becomes an attribute of the endpoint."""
 
     attribute_key: str = Field(min_length=1, description="Name of the attribute.")
-    metric_spec: _Spec = Field(min_length=1, description="Which series it is.")
+    metric_spec: MetricSpecText = Field(min_length=1, description="Which series it is.")
     aggregation: Combination = Field(
         "first", description="What several series become: first, sum, mean or max."
     )
@@ -45,11 +34,11 @@ class EngineConfig(Parameters):
     """Where the pages of one engine say what; an empty spec: they do not."""
 
     name: str = Field(min_length=1, description="Value of the engine label.")
-    queued_requests_spec: _Spec = Field("", description="Waiting requests.")
-    running_requests_spec: _Spec = Field("", description="Running requests.")
-    kv_usage_spec: _Spec = Field("", description="Share of the KV cache in use, 0 to 1.")
-    lora_spec: _Spec = Field("", description="LoRA adapters, as labels.")
-    cache_info_spec: _Spec = Field("", description="Size of the KV cache, as labels.")
+    queued_requests_spec: MetricSpecText = Field("", description="Waiting requests.")
+    running_requests_spec: MetricSpecText = Field("", description="Running requests.")
+    kv_usage_spec: MetricSpecText = Field("", description="Share of the KV cache in use, 0 to 1.")
+    lora_spec: MetricSpecText = Field("", description="LoRA adapters, as labels.")
+    cache_info_spec: MetricSpecText = Field("", description="Size of the KV cache, as labels.")
     cache_block_size_label_name: str = Field(
         "block_size", min_length=1, description="Label of cacheInfoSpec with the tokens of a block."
     )
@@ -58,8 +47,8 @@ class EngineConfig(Parameters):
         min_length=1,
         description="Label of cacheInfoSpec with the number of blocks.",
     )
-    cache_block_size_spec: _Spec = Field("", description="Tokens of a block, as a value.")
-    cache_num_blocks_spec: _Spec = Field("", description="Number of blocks, as a value.")
+    cache_block_size_spec: MetricSpecText = Field("", description="Tokens of a block, as a value.")
+    cache_num_blocks_spec: MetricSpecText = Field("", description="Number of blocks, as a value.")
     custom_metrics: list[CustomMetricParameters] = Field(
         default_factory=list, description="Further numbers, kept as attributes of the endpoint."
     )
@@ -80,9 +69,9 @@ class EngineConfig(Parameters):
         return EngineMapping(
             name=self.name,
             aggregation=how,
-            waiting=_signal(self.queued_requests_spec, Kind.COUNT, how),
-            running=_signal(self.running_requests_spec, Kind.COUNT, how),
-            kv_usage=_signal(self.kv_usage_spec, Kind.RATIO, how),
+            waiting=_signal(self.queued_requests_spec, COUNT, how),
+            running=_signal(self.running_requests_spec, COUNT, how),
+            kv_usage=_signal(self.kv_usage_spec, RATIO, how),
             lora=_spec(self.lora_spec),
             cache_info=_spec(self.cache_info_spec),
             block_size_label=self.cache_block_size_label_name.encode(),
@@ -90,13 +79,13 @@ class EngineConfig(Parameters):
             block_size=block_size(self.cache_block_size_spec)
             if self.cache_block_size_spec
             else None,
-            num_blocks=_signal(self.cache_num_blocks_spec, Kind.COUNT, how),
+            num_blocks=_signal(self.cache_num_blocks_spec, COUNT, how),
             custom_metrics=tuple(
                 CustomMetric(
                     attribute=custom.attribute_key,
                     signal=Signal(
                         specs=(parse_metric_spec(custom.metric_spec),),
-                        kind=Kind.ANY,
+                        kind=ANY,
                         combination=custom.aggregation,
                     ),
                 )

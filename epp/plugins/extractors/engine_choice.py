@@ -7,11 +7,8 @@ from collections.abc import Mapping
 import structlog
 
 from epp.framework.endpoint import Endpoint
-from epp.plugins.extractors.engine_mappings import (
-    LEGACY_ENGINE_LABEL,
-    PAGE_PREFIXES,
-    EngineMapping,
-)
+from epp.plugins.engine_labels import engine_named_by
+from epp.plugins.extractors.engine_mappings import PAGE_PREFIXES, EngineMapping
 
 log = structlog.get_logger(__name__)
 
@@ -29,8 +26,7 @@ class EngineChoice:
 
     def labelled(self, endpoint: Endpoint) -> EngineMapping | None:
         """The engine that the endpoint's labels name, if it is known."""
-        labels = endpoint.labels
-        value = labels.get(self._label) or labels.get(LEGACY_ENGINE_LABEL)
+        value = engine_named_by(endpoint, self._label)
         if not value:
             return None
         mapping = self._mappings.get(value)

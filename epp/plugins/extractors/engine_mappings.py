@@ -8,10 +8,7 @@ from typing import Literal
 
 from epp.plugins.extractors.metric_spec import MetricSpec, parse_metric_spec
 from epp.plugins.extractors.page_scanner import needle_of
-from epp.plugins.extractors.signals import Combination, Kind, Signal
-
-ENGINE_LABEL = "llm-d.ai/engine-type"
-LEGACY_ENGINE_LABEL = "inference.networking.k8s.io/engine-type"
+from epp.plugins.extractors.signals import COUNT, RATIO, Combination, Kind, Signal
 
 Aggregation = Literal["sum", "first"]
 """What several series of a family mean: parts of one load (counts add up, shares are averaged), or
@@ -66,7 +63,7 @@ PAGE_PREFIXES: Mapping[str, bytes] = {
 
 def signal(*specs: str, kind: Kind, aggregation: Aggregation, engine_label: bytes = b"") -> Signal:
     """A load signal of an engine."""
-    combination: Combination = "mean" if kind is Kind.RATIO else "sum"
+    combination: Combination = "mean" if kind is RATIO else "sum"
     return Signal(
         specs=tuple(map(parse_metric_spec, specs)),
         kind=kind,
@@ -77,7 +74,7 @@ def signal(*specs: str, kind: Kind, aggregation: Aggregation, engine_label: byte
 
 def block_size(*specs: str) -> Signal:
     """The tokens of a block, the same for all engines of a page."""
-    return Signal(specs=tuple(map(parse_metric_spec, specs)), kind=Kind.COUNT, combination="first")
+    return Signal(specs=tuple(map(parse_metric_spec, specs)), kind=COUNT, combination="first")
 
 
 def built_in_mappings(aggregation: Aggregation) -> Iterable[EngineMapping]:
@@ -95,13 +92,13 @@ def _vllm(how: Aggregation) -> EngineMapping:
     return EngineMapping(
         name="vllm",
         aggregation=how,
-        waiting=signal("vllm:num_requests_waiting", kind=Kind.COUNT, aggregation=how),
-        running=signal("vllm:num_requests_running", kind=Kind.COUNT, aggregation=how),
+        waiting=signal("vllm:num_requests_waiting", kind=COUNT, aggregation=how),
+        running=signal("vllm:num_requests_running", kind=COUNT, aggregation=how),
         # Renamed; pages of mid-2025 have both, and the new one is right.
         kv_usage=signal(
             "vllm:kv_cache_usage_perc",
             "vllm:gpu_cache_usage_perc",
-            kind=Kind.RATIO,
+            kind=RATIO,
             aggregation=how,
         ),
         lora=parse_metric_spec("vllm:lora_requests_info"),
@@ -117,25 +114,25 @@ def _sglang(how: Aggregation) -> EngineMapping:
         aggregation=how,
         waiting=signal(
             'sglang:num_queue_reqs{priority=""}',
-            kind=Kind.COUNT,
+            kind=COUNT,
             aggregation=how,
             engine_label=RANK,
         ),
         running=signal(
             'sglang:num_running_reqs{priority=""}',
-            kind=Kind.COUNT,
+            kind=COUNT,
             aggregation=how,
             engine_label=RANK,
         ),
         kv_usage=signal(
-            'sglang:token_usage{priority=""}', kind=Kind.RATIO, aggregation=how, engine_label=RANK
+            'sglang:token_usage{priority=""}', kind=RATIO, aggregation=how, engine_label=RANK
         ),
         cache_info=parse_metric_spec("sglang:cache_config_info"),
         block_size_label=b"page_size",
         num_blocks_label=b"num_pages",
         # What newer versions have instead of the labels.
         block_size=block_size("sglang:page_size"),
-        num_blocks=signal("sglang:num_pages", kind=Kind.COUNT, aggregation=how, engine_label=RANK),
+        num_blocks=signal("sglang:num_pages", kind=COUNT, aggregation=how, engine_label=RANK),
     )
 
 
@@ -143,11 +140,11 @@ def _trtllm_serve(how: Aggregation) -> EngineMapping:
     return EngineMapping(
         name="trtllm-serve",
         aggregation=how,
-        waiting=signal("trtllm_num_requests_waiting", kind=Kind.COUNT, aggregation=how),
-        running=signal("trtllm_num_requests_running", kind=Kind.COUNT, aggregation=how),
-        kv_usage=signal("trtllm_kv_cache_utilization", kind=Kind.RATIO, aggregation=how),
+        waiting=signal("trtllm_num_requests_waiting", kind=COUNT, aggregation=how),
+        running=signal("trtllm_num_requests_running", kind=COUNT, aggregation=how),
+        kv_usage=signal("trtllm_kv_cache_utilization", kind=RATIO, aggregation=how),
         block_size=block_size("trtllm_kv_cache_tokens_per_block"),
-        num_blocks=signal("trtllm_kv_cache_max_blocks", kind=Kind.COUNT, aggregation=how),
+        num_blocks=signal("trtllm_kv_cache_max_blocks", kind=COUNT, aggregation=how),
     )
 
 
@@ -157,11 +154,11 @@ def _triton_tensorrt_llm(how: Aggregation) -> EngineMapping:
     return EngineMapping(
         name="triton-tensorrt-llm",
         aggregation=how,
-        waiting=signal(requests % "waiting", kind=Kind.COUNT, aggregation=how),
-        running=signal(requests % "scheduled", kind=Kind.COUNT, aggregation=how),
-        kv_usage=signal(blocks % "fraction", kind=Kind.RATIO, aggregation=how),
+        waiting=signal(requests % "waiting", kind=COUNT, aggregation=how),
+        running=signal(requests % "scheduled", kind=COUNT, aggregation=how),
+        kv_usage=signal(blocks % "fraction", kind=RATIO, aggregation=how),
         block_size=block_size(blocks % "tokens_per"),
-        num_blocks=signal(blocks % "max", kind=Kind.COUNT, aggregation=how),
+        num_blocks=signal(blocks % "max", kind=COUNT, aggregation=how),
     )
 
 
@@ -171,5 +168,5 @@ def _triton(how: Aggregation) -> EngineMapping:
     return EngineMapping(
         name="triton",
         aggregation=how,
-        waiting=signal("nv_inference_pending_request_count", kind=Kind.COUNT, aggregation=how),
+        waiting=signal("nv_inference_pending_request_count", kind=COUNT, aggregation=how),
     )

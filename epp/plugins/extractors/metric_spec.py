@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 from epp.plugins.extractors.page_scanner import Series, labels_of, needle_of, series_of
 
@@ -61,3 +64,13 @@ def parse_metric_spec(text: str) -> MetricSpec:
     return MetricSpec(
         found[1], tuple((name.encode(), value.encode()) for name, value in labels.items())
     )
+
+
+def _is_spec(text: str) -> str:
+    if text:
+        parse_metric_spec(text)
+    return text
+
+
+MetricSpecText = Annotated[str, AfterValidator(_is_spec)]
+"""A spec in a plugin's parameters; empty: none."""

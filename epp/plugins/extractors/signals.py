@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from epp.plugins.extractors.metric_spec import MetricSpec
 from epp.plugins.extractors.page_scanner import MAX_SERIES, Series, labels_of, sample_lines
@@ -15,15 +14,20 @@ Combination = Literal["first", "sum", "mean", "max"]
 on the page."""
 
 
-class Kind(Enum):
-    """Which numbers are believed: the smallest and the largest.
+class Kind(NamedTuple):
+    """Which numbers are believed: from `lowest` to `highest`, those above `full` being read as it.
 
-    The large ones keep their sum over a family finite.
+    `highest` keeps the sum of a family finite.
     """
 
-    COUNT = (0.0, 2.0**53)
-    RATIO = (0.0, 1e300)
-    ANY = (-1e300, 1e300)
+    lowest: float
+    highest: float
+    full: float
+
+
+COUNT = Kind(0.0, 2.0**53, 2.0**53)
+RATIO = Kind(0.0, 1e300, 1.0)
+ANY = Kind(-1e300, 1e300, 1e300)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +54,9 @@ class Signal:
     def _combined(
         self, series: list[Series], spec: MetricSpec, problems: list[str]
     ) -> float | None:
-        lowest, highest = self.kind.value
+        lowest, highest, full = self.kind
+        if len(series) == 1 and lowest <= series[0][1] <= full:
+            return series[0][1]
         usable = [one for one in series if lowest <= one[1] <= highest]
         if len(usable) < len(series):
             problems.append(f"{spec}: not a usable number")
@@ -59,9 +65,9 @@ class Signal:
         if len(series) >= MAX_SERIES:
             problems.append(f"{spec}: more than {MAX_SERIES - 1} series")
         value = self._combine(usable)
-        if self.kind is Kind.RATIO and value > 1.0:
-            problems.append(f"{spec}: a share above 1, read as 1")
-            return 1.0
+        if value > full:
+            problems.append(f"{spec}: more than {full:g}, read as that")
+            return full
         return value
 
     def _combine(self, usable: list[Series]) -> float:
@@ -73,6 +79,17 @@ class Signal:
         if self.combination == "max":
             return max(values)
         return sum(values) / (len(values) if self.combination == "mean" else 1)
+
+
+def required(signal: Signal | None, page: bytes, problems: list[str]) -> float | None:
+    """The number of a signal, if there is such a signal; its absence is a problem."""
+    if signal is None:
+        return None
+    before = len(problems)
+    value = signal.read(page, problems)
+    if value is None and len(problems) == before:
+        problems.append(f"{signal.specs[0]}: missing")
+    return value
 
 
 def newest(series: Iterable[Series]) -> Series:
