@@ -1,0 +1,48 @@
+"""Prompts as chains of block hashes: equal up to a block only if all before it is equal (§12.2)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from struct import Struct
+
+from xxhash import xxh64_intdigest
+
+from epp.framework.data_types import Prompt
+
+NO_LIMIT = sys.maxsize
+_BYTES_PER_TOKEN = 4
+
+_joined = Struct("<QQ").pack
+
+
+def block_chains(
+    model: str, salt: str, prompts: Iterable[Prompt], *, block_tokens: int, max_blocks: int
+) -> list[list[int]]:
+    """One chain for each prompt; together they have at most `max_blocks` blocks.
+
+    The last block of a prompt counts even if it is not full. Adapters are told apart from their
+    model and from one another by `model`.
+    """
+    root = xxh64_intdigest(f"{model}{salt}".encode("utf-8", "surrogatepass"))
+    size = block_tokens * _BYTES_PER_TOKEN
+    left = max_blocks
+    chains = []
+    for prompt in prompts:
+        if left <= 0:
+            break
+        chain = _chain(root, memoryview(prompt.tokens), size, left)
+        left -= len(chain)
+        chains.append(chain)
+    return chains
+
+
+def _chain(root: int, tokens: memoryview, size: int, max_blocks: int) -> list[int]:
+    digest, joined = xxh64_intdigest, _joined
+    end = min(len(tokens), size * max_blocks)
+    previous = root
+    chain = []
+    for start in range(0, end, size):
+        previous = digest(joined(digest(tokens[start : start + size]), previous))
+        chain.append(previous)
+    return chain
