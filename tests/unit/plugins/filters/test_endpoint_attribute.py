@@ -81,6 +81,18 @@ def test_nobody_left_is_nobody_unless_all_are_wanted_then(falls_back: bool) -> N
     assert judge.filter(request_of(), endpoints) == (endpoints if falls_back else [])
 
 
+def test_all_are_no_fallback_while_somebody_is_left() -> None:
+    endpoints = endpoints_with(60, 90)
+    judge = built(
+        EndpointAttributeFilter,
+        attribute="temperature",
+        algorithm=threshold("LessThan", 70),
+        fallback_on_empty=True,
+    )
+
+    assert judge.filter(request_of(), endpoints) == endpoints[:1]
+
+
 @pytest.mark.parametrize(
     ("parameters", "producer"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from epp.framework.data import Output
 from epp.framework.data_types import PEER_ENDPOINT, TOPOLOGY, Topology
 from epp.framework.endpoint import Endpoint
@@ -43,11 +45,21 @@ def test_the_tightest_shared_level_decides() -> None:
     assert scores == [1.0, 0.2, 0.05, 0.02, 0, 1.0, 0, 0]
 
 
-def test_what_neither_knows_is_not_shared() -> None:
-    peer = endpoint_at("e9", Topology(zone="z1"))
-    endpoints = [endpoint_at("e1", Topology(region="g1")), endpoint_at("e2", Topology(zone="z1"))]
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        (Topology(hostname="h1"), 1.0),
+        (Topology(rack="r1"), 0.2),
+        (Topology(zone="z1"), 0.05),
+        (Topology(region="g1"), 0.02),
+        (Topology(), 0),
+    ],
+    ids=["host", "rack", "zone", "region", "nothing"],
+)
+def test_what_neither_knows_is_not_shared(known: Topology, expected: float) -> None:
+    peer, other = endpoint_at("e9", known), endpoint_at("e1", known)
 
-    assert built(TopologyAffinityScorer).score(request_with_peer(peer), endpoints) == [0, 0.05]
+    assert built(TopologyAffinityScorer).score(request_with_peer(peer), [other]) == [expected]
 
 
 def test_without_a_peer_or_its_topology_all_score_0() -> None:
