@@ -10,6 +10,7 @@ from epp.framework.endpoint import Endpoint
 from epp.framework.plugin import PluginContext, Stability
 from epp.framework.request import InferenceRequest
 from epp.framework.scheduling import Scorer
+from epp.plugins.scorers.prefix_cache import PrefixCacheScorer
 from epp.plugins.scorers.scaling import scaled_where_known
 
 
@@ -43,3 +44,10 @@ class MulticlusterKvCacheUtilizationScorer(Scorer):
             nan if used is None else 1.0 - used
             for used in self._utilization.values(request, endpoints)
         ]
+
+
+class MulticlusterPrefixCacheScorer(PrefixCacheScorer):
+    """Prefers clusters whose pool is believed to hold much of the prompt in its caches."""
+
+    type = "multicluster-prefix-cache-scorer"
+    stability = Stability.ALPHA

@@ -7,14 +7,20 @@ from math import nan
 import pytest
 
 from epp.framework.data import DataType, Output
-from epp.framework.data_types import MULTICLUSTER_KV_CACHE_UTILIZATION, MULTICLUSTER_QUEUE_SIZE
+from epp.framework.data_types import (
+    MULTICLUSTER_KV_CACHE_UTILIZATION,
+    MULTICLUSTER_QUEUE_SIZE,
+    PREFIX_MATCH,
+    PrefixMatch,
+)
 from epp.framework.endpoint import Endpoint
 from epp.framework.scheduling import Scorer
 from epp.plugins.scorers.multicluster import (
     MulticlusterKvCacheUtilizationScorer,
+    MulticlusterPrefixCacheScorer,
     MulticlusterQueueScorer,
 )
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, request_of
+from tests.fakes.plugin_context import FakeContext, built, endpoint_of, put, request_of
 
 
 def clusters(data_type: DataType[float], values: list[float | None]) -> list[Endpoint]:
@@ -66,3 +72,14 @@ def test_the_attribute_is_read_whoever_writes_it(kind: type[Scorer], key: str) -
     built(kind, context)
 
     assert [(made.key, made.is_bound) for made in context.inputs] == [(key, True)]
+
+
+def test_the_cached_share_of_the_prompt_is_a_clusters_score() -> None:
+    request = request_of()
+    some, unknown = endpoint_of("e1"), endpoint_of("e2")
+    put(PREFIX_MATCH, request, {some: PrefixMatch(2, 8, 64)}, "clusters")
+
+    scorer = built(MulticlusterPrefixCacheScorer, prefix_match_info_producer_name="clusters")
+
+    assert scorer.score(request, [some, unknown]) == [0.25, 0]
+    assert scorer.type == "multicluster-prefix-cache-scorer"
