@@ -122,16 +122,20 @@ class SchedulerProfile:
     def _rate(
         self, request: InferenceRequest, candidates: Sequence[Endpoint]
     ) -> tuple[list[float], list[ScorerResult]]:
-        totals = [0.0] * len(candidates)
+        totals: list[float] = []
         results = []
         for step in self._scorers:
             scores = self._scores(step, request, candidates)
             if scores is None:
                 continue
             weight = step.weight
-            totals = [total + weight * score for total, score in zip(totals, scores, strict=True)]
+            totals = (
+                [total + weight * score for total, score in zip(totals, scores, strict=True)]
+                if totals
+                else [weight * score for score in scores]
+            )
             results.append(ScorerResult(step.name, weight, scores))
-        return totals, results
+        return totals or [0.0] * len(candidates), results
 
     def _scores(
         self, step: _Step[Scorer], request: InferenceRequest, candidates: Sequence[Endpoint]

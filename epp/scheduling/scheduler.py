@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -75,21 +74,27 @@ class ProfileScheduler:
 
     def _profile(self, name: str, results: dict[str, ProfileResult | None]) -> SchedulerProfile:
         profile = self._profiles.get(name)
+        if profile is not None and name not in results:
+            return profile
+        self._pick_failed()
+        handler = self._handler.name
         if profile is None:
-            raise PluginFault(
-                f"profile handler {self._handler.name!r} named the unknown profile {name!r}"
-            )
-        if name in results:
-            raise PluginFault(
-                f"profile handler {self._handler.name!r} named the profile {name!r} again"
-            )
-        return profile
+            raise PluginFault(f"profile handler {handler!r} named the unknown profile {name!r}")
+        raise PluginFault(f"profile handler {handler!r} named the profile {name!r} again")
 
     def _pick(
         self, request: InferenceRequest, results: dict[str, ProfileResult | None]
     ) -> Sequence[str]:
-        with self._measured(self._pick_took, self._pick_failed):
+        started = self._now()
+        try:
             return self._handler.pick(request, self._names, results)
+        except Rejection:
+            raise
+        except Exception:
+            self._pick_failed()
+            raise
+        finally:
+            self._pick_took(self._now() - started)
 
     def _process(
         self,
@@ -97,32 +102,22 @@ class ProfileScheduler:
         results: dict[str, ProfileResult | None],
         rejection: Rejection | None,
     ) -> SchedulingResult:
+        started = self._now()
         try:
-            with self._measured(self._process_took, self._process_failed):
-                result = self._handler.process(request, results)
+            result = self._handler.process(request, results)
+            if result.primary not in result.profiles:
+                raise PluginFault(
+                    f"profile handler {self._handler.name!r} made {result.primary!r} the primary"
+                    " profile, which picked nothing"
+                )
         except Rejection as outcome:
             # Why a profile found nothing says more than that it did, unless the handler knows more.
             if rejection is None or outcome.drop_reason:
                 raise
             raise rejection from outcome
-        if result.primary not in result.profiles:
-            raise PluginFault(
-                f"profile handler {self._handler.name!r} made {result.primary!r} the primary"
-                " profile, which picked nothing"
-            )
-        return result
-
-    @contextmanager
-    def _measured(
-        self, took: Callable[[float], None], failed: Callable[[], None]
-    ) -> Iterator[None]:
-        started = self._now()
-        try:
-            yield
-        except Rejection:
-            raise
         except Exception:
-            failed()
+            self._process_failed()
             raise
         finally:
-            took(self._now() - started)
+            self._process_took(self._now() - started)
+        return result

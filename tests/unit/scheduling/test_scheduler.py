@@ -139,10 +139,13 @@ def test_a_fault_of_a_profile_goes_through_at_once() -> None:
 def test_a_handler_that_names_what_can_not_run_is_at_fault(
     rounds: list[list[str]], message: str
 ) -> None:
-    scheduler = ProfileScheduler([picks("a", E1)], RunsInOrder(*rounds))
+    observer = Remembers()
+    scheduler = ProfileScheduler([picks("a", E1)], RunsInOrder(*rounds), observer=observer)
 
     with pytest.raises(PluginFault, match=message):
         scheduler.schedule(request_of(), [E1])
+
+    assert observer.errors == {("ProfilePicker", "runs-in-order", "runs-in-order"): 1}
 
 
 def test_a_primary_profile_without_a_pick_is_a_fault() -> None:
