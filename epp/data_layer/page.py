@@ -6,7 +6,10 @@ import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from epp.framework.data_layer import HttpTarget
 
 
 class Page(Protocol):
@@ -20,6 +23,16 @@ class Page(Protocol):
 
     def close(self) -> None:
         """`abort`, and let go of everything; nothing is told any more."""
+
+
+class PageOpener(Protocol):
+    """Where pages come from."""
+
+    def open(self, target: HttpTarget, reader: PageReader) -> Page:
+        """The page `target` names; nothing is asked yet."""
+
+    async def aclose(self) -> None:
+        """Let go of everything; close the pages first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,205 @@
+"""One source of one endpoint, asked again and again, never twice at once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from epp.data_layer.page import Page, PageOpener, PageReader
+from epp.data_layer.settings import LONGEST_PAUSE_SECONDS, stale_after
+
+if TYPE_CHECKING:
+    from epp.data_layer.polled_source import PolledSource
+    from epp.data_layer.readability_log import ReadabilityLog
+    from epp.framework.data_layer import HttpTarget
+    from epp.framework.endpoint import Endpoint
+
+_MOST_DOUBLINGS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollContext:
+    """What all polls share."""
+
+    pages: PageOpener
+    report: ReadabilityLog
+    timeout: float
+    rng: random.Random
+    now: Callable[[], float]
+
+
+class Poll:
+    """Asks at points of a grid that has a phase of its own, so that a pool is not asked at once.
+
+    Timeouts and staleness are judged by `check`, which somebody calls all the time: a timer for
+    each request would cost as much as the request.
+    """
+
+    __slots__ = (
+        "_asked_at",
+        "_context",
+        "_failures",
+        "_is_readable",
+        "_page",
+        "_phase",
+        "_target",
+        "_timer",
+        "endpoint",
+        "fresh_until",
+        "interval",
+        "last_error",
+        "source",
+    )
+
+    def __init__(
+        self, endpoint: Endpoint, source: PolledSource, context: PollContext, phase: float
+    ) -> None:
+        self.endpoint = endpoint
+        self.source = source
+        self.interval = source.interval
+        """The pause in force; longer than the source's while the server is slow."""
+        self.last_error = ""
+        """Why the last page is missing, or what was missing on it."""
+        self.fresh_until = float("inf")
+        """When data, or the lack of them, become a problem."""
+        self._context = context
+        self._phase = phase
+        self._page: Page | None = None
+        self._target: HttpTarget | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._asked_at: float | None = None
+        self._failures = 0
+        self._is_readable = True
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether data came lately, or may still come for the first time."""
+        return self._is_readable
+
+    def start(self, delay: float) -> None:
+        """Ask for the first time in `delay` seconds."""
+        self.fresh_until = self._context.now() + delay + self._limit()
+        self._wait(delay)
+
+    def close(self) -> None:
+        """Ask no more; nothing is written from now on."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._page is not None:
+            self._page.close()
+            self._page = None
+
+    def adopt(self, endpoint: Endpoint, source: PolledSource) -> None:
+        """Go on with other metadata, or with a source that was configured anew."""
+        self.endpoint = endpoint
+        self.source = source
+        if self._page is not None and self._read_target() != self._target:
+            is_asking = self._asked_at is not None
+            self._page.close()
+            self._page = None
+            if is_asking:
+                self._asked_at = None
+                self._wait(0)
+
+    def hasten(self) -> None:
+        """The interval has become shorter: what is waiting for its turn gets an earlier one."""
+        now = self._context.now()
+        if self.source.interval >= self.interval:
+            return
+        self.interval = self.source.interval
+        self.fresh_until = min(self.fresh_until, now + self._limit())
+        if self._timer is not None and not self._failures:
+            self._timer.cancel()
+            self._wait((self._phase * self.interval - now) % self.interval)
+
+    def check(self, now: float) -> None:
+        """Give up a request that takes too long; tell once when data are too old."""
+        if self._asked_at is not None and now - self._asked_at >= self._context.timeout:
+            if self._page is not None:
+                self._page.abort()
+            self._failed(f"no answer within {self._context.timeout:g} s")
+        if self._is_readable and now > self.fresh_until:
+            self._is_readable = False
+            reason = self.last_error or "no answer yet"
+            self._context.report.lost(self.endpoint, self.source.name, reason, now)
+
+    def forgive(self, seconds: float) -> None:
+        """This process stood still for so long: no server's fault."""
+        self.fresh_until += seconds
+        if self._asked_at is not None:
+            self._asked_at += seconds
+
+    def _wait(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._ask)
+
+    def _ask(self) -> None:
+        self._timer = None
+        self._asked_at = self._context.now()
+        page = self._page
+        if page is None:
+            page = self._open()
+        if page is not None:
+            page.fetch()
+
+    def _open(self) -> Page | None:
+        self._target = self._read_target()
+        if self._target is None:
+            self._failed(self.last_error)
+            return None
+        reader = PageReader(page=self._answered, failure=self._failed)
+        self._page = self._context.pages.open(self._target, reader)
+        return self._page
+
+    def _read_target(self) -> HttpTarget | None:
+        try:
+            return self.source.plugin.target(self.endpoint)
+        except Exception as error:  # noqa: BLE001 - a plugin's fault costs this poll only
+            self.last_error = f"{self.source.name} failed: {type(error).__name__}"
+            return None
+
+    def _answered(self, payload: bytes) -> None:
+        source, context = self.source, self._context
+        now = context.now()
+        asked_at, self._asked_at = self._asked_at, None
+        took = 0.0 if asked_at is None else now - asked_at
+        source.durations.observe(took)
+        is_good, self.last_error = source.read(payload, self.endpoint, now)
+        if not is_good:
+            self.last_error = self.last_error or "nothing on the page is of use"
+            self._back_off()
+            return
+        self._failures = 0
+        self.interval = max(source.interval, 2 * took)
+        self.fresh_until = now + self._limit()
+        if source.fills_metrics:
+            self.endpoint.state.is_stale = False
+        if not self._is_readable:
+            self._is_readable = True
+            context.report.back(self.endpoint, source.name, now)
+        self._wait(self._next(now, took))
+
+    def _next(self, now: float, took: float) -> float:
+        interval = self.source.interval
+        if took > interval / 2:  # a server that is slow is busy enough
+            return max(took, interval - took)
+        ahead = (self._phase * interval - now) % interval
+        return ahead if ahead >= interval / 2 else ahead + interval
+
+    def _failed(self, reason: str) -> None:
+        self._asked_at = None
+        self.source.poll_errors.inc()
+        self.last_error = reason
+        self._back_off()
+
+    def _back_off(self) -> None:
+        self._failures = min(self._failures + 1, _MOST_DOUBLINGS)
+        interval = self.source.interval
+        pause = min(interval * 2**self._failures, LONGEST_PAUSE_SECONDS)
+        self._wait(max(interval, pause * self._context.rng.uniform(0.75, 1.0)))
+
+    def _limit(self) -> float:
+        return stale_after(self.interval, self._context.timeout)

@@ -1,0 +1,89 @@
+"""A polling source with its extractors and its pace: what all endpoints have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import structlog
+
+from epp.framework.data_layer import ExtractionError, Extractor, PollingSource
+
+if TYPE_CHECKING:
+    from epp.framework.endpoint import Endpoint
+    from epp.observability.instruments import Counter
+    from epp.observability.scrape_metrics import ScrapeMetrics
+
+log = structlog.get_logger(__name__)
+
+_LONGEST_COMPLAINT = 200
+
+
+class Reading(NamedTuple):
+    """What extractors made of one page."""
+
+    is_good: bool
+    """Whether the endpoint's metrics were read, or anything where they are not to be found."""
+    complaint: str
+    """What was missing or could not be read, if anything."""
+
+
+class PolledSource:
+    """Reads pages of one source; faults of its extractors end here."""
+
+    def __init__(
+        self, source: PollingSource, extractors: Sequence[Extractor], metrics: ScrapeMetrics
+    ) -> None:
+        self.plugin = source
+        self.name = source.name
+        self.own_interval = source.interval_seconds
+        self.fills_metrics = any(each.fills_metrics for each in extractors)
+        self.interval = 0.0
+        """The pause in force between polls of one endpoint."""
+        self.poll_errors = metrics.poll_errors(source.type)
+        self.durations = metrics.duration(source.type)
+        self._interval_gauge = metrics.interval(source.type)
+        self._extractors = [
+            _Attached(each, metrics.extract_errors(source.type, each.type)) for each in extractors
+        ]
+
+    def set_interval(self, seconds: float) -> None:
+        """Poll each endpoint every `seconds` from now on."""
+        self.interval = seconds
+        self._interval_gauge.set(seconds)
+
+    def read(self, payload: bytes, endpoint: Endpoint, now: float) -> Reading:
+        """Let every extractor have the page."""
+        is_good = False
+        complaint = ""
+        for extractor in self._extractors:
+            if extractor.extract(payload, endpoint, now):
+                is_good = is_good or extractor.fills_metrics or not self.fills_metrics
+            complaint = complaint or extractor.complaint
+        return Reading(is_good, complaint)
+
+
+class _Attached:
+    def __init__(self, extractor: Extractor, errors: Counter) -> None:
+        self.fills_metrics = extractor.fills_metrics
+        self.complaint = ""
+        self._extractor = extractor
+        self._errors = errors
+        self._is_faulty = False
+
+    def extract(self, payload: bytes, endpoint: Endpoint, now: float) -> bool:
+        try:
+            has_read = self._extractor.extract(payload, endpoint, now)
+        except ExtractionError as error:
+            self._errors.inc(error.count)
+            self.complaint = str(error)[:_LONGEST_COMPLAINT]
+            return error.applied
+        except Exception as error:
+            self._errors.inc()
+            self.complaint = f"{self._extractor.name} failed: {type(error).__name__}"
+            if not self._is_faulty:
+                self._is_faulty = True
+                log.error("extractor failed", extractor=self._extractor.name, exc_info=error)
+            return False
+        self.complaint = ""
+        return has_read
