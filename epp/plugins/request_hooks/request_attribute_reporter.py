@@ -54,7 +54,7 @@ class RequestAttributeReporter(ResponseMetadata):
     def __init__(self, parameters: RequestAttributeReporterParameters) -> None:
         attribute = parameters.attributes[0]
         self._namespace = attribute.key.namespace or DEFAULT_NAMESPACE
-        self._name = attribute.key.name
+        self._key = attribute.key.name
         self._expression = compiled(
             attribute.expression, field="attributes[0].expression", returns=(int, float)
         )
@@ -74,7 +74,7 @@ class RequestAttributeReporter(ResponseMetadata):
             value = self._value(_counts(response.usage))
         except KeyError:
             return {}
-        return {self._namespace: {self._name: float(value)}} if value else {}
+        return {self._namespace: {self._key: float(value)}} if value else {}
 
     def _value(self, counts: Mapping[str, int]) -> int:
         if self._condition is not None and self._condition(counts) is not True:

@@ -104,8 +104,13 @@ def test_nothing_known_of_the_load_counts_as_none() -> None:
 
 @pytest.mark.parametrize(
     ("sticky", "other", "is_sticky"),
-    [(500.0, 100.0, True), (5000.0, 100.0, False), (None, 100.0, False), (500.0, None, True)]
-    + [(None, None, True)],
+    [
+        (500.0, 100.0, True),
+        (5000.0, 100.0, False),
+        (None, 100.0, False),
+        (500.0, None, True),
+        (None, None, True),
+    ],
 )
 def test_predicted_times_count_and_a_missing_one_is_the_longest(
     sticky: float | None, other: float | None, is_sticky: bool
