@@ -1,0 +1,237 @@
+"""Counts what was sent to each endpoint and is not done, stage by stage (scheduling §12.4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from epp.framework.data_layer import EndpointListener
+from epp.framework.data_types import (
+    IN_FLIGHT_LOAD,
+    PREFIX_MATCH,
+    TOKENIZED_PROMPT,
+    UNCACHED_REQUEST_TOKENS,
+    InFlightLoad,
+    PrefixMatch,
+)
+from epp.framework.endpoint import Endpoint, EndpointId
+from epp.framework.plugin import Parameters, PluginContext, Stability
+from epp.framework.request import InferenceRequest, InferenceResponse
+from epp.framework.request_control import (
+    DataProducer,
+    PreRequest,
+    ResponseHeader,
+    ResponseProgress,
+)
+from epp.framework.scheduling import SchedulingResult
+from epp.plugins.producers.inflight_series import (
+    INFLIGHT_REQUESTS,
+    INFLIGHT_TOKENS,
+    InflightSeries,
+    Labels,
+)
+
+MAX_DUMPED_ENDPOINTS = 100
+
+
+class InflightLoadParameters(Parameters):
+    """Parameters of `inflight-load-producer`."""
+
+    add_estimated_output_tokens: bool = Field(
+        False, description="Count tokens that are expected to be generated as well."
+    )
+    output_ratio: float = Field(
+        1.5, ge=0, description="Tokens expected to be generated for each token of the prompt."
+    )
+    max_estimated_output_tokens: int | None = Field(
+        None, ge=0, description="Most tokens a request is expected to generate; unset: no limit."
+    )
+    prefix_match_info_producer_name: str = Field(
+        "",
+        description="Producer of the matches that discount cached tokens; empty: the one there is.",
+    )
+    sync_cross_replica_state: bool = Field(
+        True, description="Ignored: every replica counts what it has sent itself."
+    )
+
+
+class _Entry:
+    """What one request adds to one endpoint for one profile."""
+
+    __slots__ = ("endpoint", "labels", "load", "tokens")
+
+    def __init__(
+        self, endpoint: EndpointId, load: InFlightLoad, labels: Labels, tokens: int
+    ) -> None:
+        self.endpoint = endpoint
+        self.load = load
+        self.labels = labels
+        self.tokens = tokens
+
+
+class _Sent:
+    """What one request adds, by profile."""
+
+    __slots__ = ("entries", "prefill", "primary")
+
+    def __init__(self, primary: str, prefill: str) -> None:
+        self.primary = primary
+        self.prefill = prefill
+        self.entries: dict[str, _Entry] = {}
+
+
+class InflightLoadProducer(
+    DataProducer, PreRequest, ResponseHeader, ResponseProgress, EndpointListener
+):
+    """Tells how many requests and tokens are in flight at each endpoint, by its own picks.
+
+    Every number that is added is kept with the request and taken back from the same object, so
+    that counts return to zero whatever happens to requests and endpoints in between.
+    """
+
+    type = "inflight-load-producer"
+    stability = Stability.BETA
+    metrics = (INFLIGHT_REQUESTS, INFLIGHT_TOKENS)
+
+    def __init__(self, parameters: InflightLoadParameters, context: PluginContext) -> None:
+        self._parameters = parameters
+        self._tokens = context.consumes(TOKENIZED_PROMPT)
+        self._matches = context.consumes(
+            PREFIX_MATCH,
+            producer=parameters.prefix_match_info_producer_name or None,
+            required=False,
+        )
+        self._loads = context.produces(IN_FLIGHT_LOAD)
+        self._uncached = context.produces(UNCACHED_REQUEST_TOKENS)
+        self._key = f"in-flight/{context.name}"
+        self._series = InflightSeries(context.name)
+        context.metrics.computed(INFLIGHT_REQUESTS, context.name, self._series.requests)
+        context.metrics.computed(INFLIGHT_TOKENS, context.name, self._series.tokens)
+
+    def produce(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> None:
+        """Tell how many tokens the request would add to each endpoint."""
+        count = self._prompt_tokens(request)
+        output = self._expected_output(request, count)
+        matches = self._matches.values(request, endpoints)
+        # Endpoints that hold the same share one object, so there are few to compute.
+        distinct = {id(match): match for match in matches}
+        added = {key: uncached_tokens(count, match) + output for key, match in distinct.items()}
+        self._uncached.put_all(
+            request,
+            {
+                endpoint: added[id(match)]
+                for endpoint, match in zip(endpoints, matches, strict=True)
+            },
+        )
+
+    def pre_request(self, request: InferenceRequest, result: SchedulingResult) -> None:
+        """Count the request at the first endpoint of every profile."""
+        added = request.candidate_attributes.get(self._uncached.key, {})
+        count = self._prompt_tokens(request)
+        of_others = count + self._expected_output(request, count)
+        sent = _Sent(result.primary, result.roles.get("prefill", "prefill"))
+        request.attributes[self._key] = sent
+        for name, profile in result.profiles.items():
+            endpoint = profile.endpoints[0]
+            sent.entries[name] = self._count(request, endpoint, added.get(endpoint, of_others))
+
+    def response_header(
+        self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint | None
+    ) -> None:
+        """Move the count to the endpoint that served after the gateway's retries (pitfall 9)."""
+        sent: _Sent | None = request.attributes.get(self._key)
+        if sent is None or endpoint is None:
+            return
+        entry = sent.entries.get(sent.primary)
+        if entry is not None and entry.endpoint != endpoint.id:
+            sent.entries[sent.primary] = self._count(request, endpoint, entry.tokens)
+            self._release(entry)
+
+    def first_chunk(
+        self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
+    ) -> None:
+        """The prompt is computed: prefill is done, and so are the tokens of the prompt."""
+        sent: _Sent | None = request.attributes.get(self._key)
+        if sent is None:
+            return
+        prefill = sent.entries.pop(sent.prefill, None)
+        if prefill is not None:
+            self._release(prefill)
+        if not self._parameters.add_estimated_output_tokens:
+            for entry in sent.entries.values():
+                self._release_tokens(entry)
+
+    def ended(
+        self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
+    ) -> None:
+        """Take back whatever is left."""
+        sent: _Sent | None = request.attributes.pop(self._key, None)
+        if sent is not None:
+            for entry in sent.entries.values():
+                self._release(entry)
+
+    def endpoint_added(self, endpoint: Endpoint) -> None:
+        """Let the load of an idle endpoint be read too."""
+        self._load_of(endpoint)
+
+    def dump_state(self) -> object:
+        """Requests and tokens in flight by endpoint, the busiest first."""
+        loads = sorted(self._series.by_endpoint().items(), key=lambda item: (-item[1][0], item[0]))
+        return {
+            "totalEndpoints": len(loads),
+            "endpoints": [
+                {"endpoint": endpoint, "requests": requests, "tokens": tokens}
+                for endpoint, (requests, tokens) in loads[:MAX_DUMPED_ENDPOINTS]
+            ],
+        }
+
+    def _prompt_tokens(self, request: InferenceRequest) -> int:
+        prompt = self._tokens.of_request(request)
+        return prompt.count if prompt is not None else 0
+
+    def _expected_output(self, request: InferenceRequest, prompt_tokens: int) -> int:
+        parameters = self._parameters
+        if not parameters.add_estimated_output_tokens:
+            return 0
+        expected = math.floor(prompt_tokens * parameters.output_ratio + 0.5)
+        asked = request.parsed.max_output_tokens if request.parsed is not None else None
+        for limit in (asked, parameters.max_estimated_output_tokens):
+            if limit is not None:
+                expected = min(expected, max(limit, 0))
+        return expected
+
+    def _load_of(self, endpoint: Endpoint) -> InFlightLoad:
+        # Kept where one is: after a reload, requests counted before are still in flight.
+        load = endpoint.state.attributes.get(self._loads.key)
+        if not isinstance(load, InFlightLoad):
+            load = InFlightLoad()
+            self._loads.put_on(endpoint, load)
+        return load
+
+    def _count(self, request: InferenceRequest, endpoint: Endpoint, tokens: int) -> _Entry:
+        load = self._load_of(endpoint)
+        labels = self._series.labels(request, endpoint)
+        load.requests += 1
+        load.tokens += tokens
+        self._series.add(labels, 1, tokens)
+        return _Entry(endpoint.id, load, labels, tokens)
+
+    def _release(self, entry: _Entry) -> None:
+        self._release_tokens(entry, requests=1)
+
+    def _release_tokens(self, entry: _Entry, requests: int = 0) -> None:
+        entry.load.requests -= requests
+        entry.load.tokens -= entry.tokens
+        self._series.add(entry.labels, -requests, -entry.tokens)
+        entry.tokens = 0
+
+
+def uncached_tokens(prompt_tokens: int, match: PrefixMatch | None) -> int:
+    """Tokens of a prompt that an endpoint has to compute."""
+    if match is None or match.block_size_tokens <= 0:
+        return prompt_tokens
+    missing = (match.total_blocks - match.match_blocks) * match.block_size_tokens
+    beyond = prompt_tokens - match.total_blocks * match.block_size_tokens
+    return max(0, missing) + max(0, beyond)
