@@ -89,7 +89,8 @@ def blocks_of(value: Raw, where: str) -> Blocks:
 
 def add_content(pieces: list[Piece], value: Raw, blocks: Blocks) -> None:
     """Append a content: its text, or its blocks."""
-    add_text(pieces, value)
+    if not blocks:
+        add_text(pieces, value)
     for block in blocks:
         if block is not None:
             block.add_to(pieces)

@@ -74,8 +74,9 @@ class _Message(msgspec.Struct, frozen=True, gc=False):
         """The blocks of a content that has some; raises `_InvalidChat`."""
         if not (is_a(self.role, b'"') and is_a(self.tool_calls, b"[")):
             raise _InvalidChat
-        if first_byte(self.content) != b"[":
-            if not is_a(self.content, b'"'):
+        opening = first_byte(self.content)
+        if opening != b"[":
+            if opening not in (b'"', b"", b"n"):
                 raise _InvalidChat
             return []
         blocks = _blocks.decode(self.content)
@@ -85,7 +86,8 @@ class _Message(msgspec.Struct, frozen=True, gc=False):
 
     def add_to(self, pieces: list[Piece], blocks: list[_ContentBlock | None]) -> None:
         add_text(pieces, self.role)
-        add_text(pieces, self.content)
+        if not blocks:
+            add_text(pieces, self.content)
         for block in blocks:
             if block is not None:
                 block.add_to(pieces)

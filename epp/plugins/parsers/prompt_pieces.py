@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw
 
 from epp.framework.request_handling import Media, PromptText
-from epp.plugins.parsers.json_values import first_byte
+from epp.plugins.parsers.json_values import ABSENT, first_byte
 
 Piece: TypeAlias = "bytes | memoryview | Media"
 ReadPrompts: TypeAlias = Callable[[], Sequence[PromptText]]
@@ -32,19 +32,26 @@ _DATA_URL = re.compile(
 
 def text_bytes(value: Raw | memoryview) -> bytes:
     """The UTF-8 text of a JSON string; of a broken one what stands between its quotes."""
-    text = bytes(memoryview(value)[1:-1])
-    if b"\\" not in text:
-        return text
-    try:
-        return _text.decode(value).encode()
-    except msgspec.MsgspecError:
-        return text
+    # Copying it twice takes 0.3 us for a short text, a slice of a view 0.4 us.
+    return _unquoted(bytes(value))
 
 
 def add_text(pieces: list[Piece], value: Raw) -> None:
-    """Append the text of a value that is a string; any other has none."""
-    if first_byte(value) == b'"':
-        pieces.append(text_bytes(value))
+    """Append the text of a string; other values, which should be short, have none."""
+    if value is ABSENT:
+        return
+    written = bytes(value)
+    if written.startswith(b'"'):
+        pieces.append(_unquoted(written))
+
+
+def _unquoted(written: bytes) -> bytes:
+    if b"\\" in written:
+        try:
+            return _text.decode(written).encode()
+        except msgspec.MsgspecError:
+            pass
+    return written[1:-1]
 
 
 def add_media(pieces: list[Piece], modality: str, value: Raw) -> None:
