@@ -1,0 +1,63 @@
+"""Prompts as pseudo-tokens: four bytes of text are one, and media are runs of their hash.
+
+The padded text *is* the array of little-endian uint32; nothing is converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import xxhash
+
+from epp.framework.data_types import MultiModalFeature, Prompt
+from epp.framework.request_handling import Media, PromptText
+
+if TYPE_CHECKING:
+    from epp.framework.headers import Headers
+    from epp.plugins.producers.media_estimate import MediaEstimate
+
+MAX_MEDIA_TOKENS_PER_REQUEST = 2 * 1024 * 1024
+"""Tokens of all media of a request, one each apart: a short body must not become gigabytes."""
+
+_PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
+"""By length modulo 4."""
+
+
+class PseudoTokens:
+    """Turns the prompts of one request into tokens."""
+
+    def __init__(self, estimate: MediaEstimate, headers: Headers) -> None:
+        self._estimate = estimate
+        self._headers = headers
+        self._left = MAX_MEDIA_TOKENS_PER_REQUEST
+
+    def prompts(self, texts: Sequence[PromptText]) -> tuple[Prompt, ...]:
+        """One prompt for each; token ids of the client stay as they are."""
+        return tuple(map(self._prompt, texts))
+
+    def _prompt(self, text: PromptText) -> Prompt:
+        if text.token_ids is not None:
+            return Prompt(text.token_ids, text.features)
+        joined: list[bytes | memoryview] = []
+        features: list[MultiModalFeature] = []
+        length = 0
+        for piece in text.pieces:
+            if not isinstance(piece, Media):
+                joined.append(piece)
+                length += len(piece)
+                continue
+            padding = _PADDING[length % 4]
+            feature, tokens = self._media(piece, (length + len(padding)) // 4)
+            features.append(feature)
+            joined += padding, tokens
+            length += len(padding) + len(tokens)
+        joined.append(_PADDING[length % 4])
+        return Prompt(b"".join(joined), tuple(features))
+
+    def _media(self, media: Media, offset: int) -> tuple[MultiModalFeature, bytes]:
+        digest = xxhash.xxh64_intdigest(media.content)
+        count = min(self._estimate.tokens(media, self._headers), self._left + 1)
+        self._left -= count - 1
+        tokens = (digest & 0xFFFFFFFF).to_bytes(4, "little") * count
+        return MultiModalFeature(media.modality, f"{digest:016x}", offset, count), tokens
