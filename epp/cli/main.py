@@ -95,6 +95,22 @@ def _pool(arguments: Sequence[str]) -> int:
     return run_command(parser.parse_args(arguments))
 
 
+def _config(arguments: Sequence[str]) -> int:
+    from epp.cli.config_commands import add_arguments, run_command
+
+    parser = _parser("config")
+    add_arguments(parser)
+    return run_command(parser.parse_args(arguments))
+
+
+def _plugins(arguments: Sequence[str]) -> int:
+    from epp.cli.plugins_commands import add_arguments, run_command
+
+    parser = _parser("plugins")
+    add_arguments(parser)
+    return run_command(parser.parse_args(arguments))
+
+
 def _version(arguments: Sequence[str]) -> int:
     _parser("version").parse_args(arguments)
     print(f"epp {__version__}")
@@ -108,6 +124,8 @@ COMMANDS: Mapping[str, Command] = {
     "standalone": Command("Envoy, Endpoint Picker and simulated model servers, here", _standalone),
     "simulator": Command("run a simulated model server", _simulator),
     "pool": Command("show a pool: endpoints, and why pods have none", _pool),
+    "config": Command("check an EndpointPickerConfig, print its JSON Schema", _config),
+    "plugins": Command("list plugin types, show one with its parameters", _plugins),
     "version": Command("print versions", _version),
 }
 

@@ -80,6 +80,11 @@ class Instances:
         return [self._built[name] for name in self._entries if name in self._built]
 
     @property
+    def inputs(self) -> list[tuple[Instance, Input[Any]]]:
+        """Everything that is read, with its reader."""
+        return [(instance, wanted) for instance in self.all for wanted in instance.inputs]
+
+    @property
     def is_complete(self) -> bool:
         """Whether all of them could be built."""
         return not self._refused

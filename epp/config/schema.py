@@ -130,8 +130,14 @@ class FlowControlSpec(Section):
 class EndpointPickerConfig(Section):
     """How the Endpoint Picker picks."""
 
-    api_version: str = Field(API_VERSION, description=f"{API_VERSION}.")
-    kind: str = Field(KIND, description=f"{KIND}.")
+    api_version: str = Field(
+        API_VERSION,
+        description="Group and version of this schema.",
+        json_schema_extra={"enum": [API_VERSION, OLDER_API_VERSION]},
+    )
+    kind: str = Field(
+        KIND, description="Kind of this document.", json_schema_extra={"enum": [KIND]}
+    )
     feature_gates: list[str] = Field([], description="`name`, `name=true` or `name=false`.")
     plugins: list[PluginSpec] = Field([], description="Instances of plugin types.")
     scheduling_profiles: list[SchedulingProfileSpec] = Field(

@@ -38,27 +38,30 @@ class Link:
 
 
 def create_missing_producers(instances: Instances) -> None:
-    """Add the default producers of what is read and written by nobody, and theirs."""
+    """Add the default producers of what is read and written by nobody, and theirs.
+
+    Data without a default producer are missed even if a producer that is added for other data
+    would write them too: the reference asks for it to be listed (L13).
+    """
+    for reader, wanted in instances.inputs:
+        if _is_missing(wanted, instances) and not wanted.data_type.created_when_missing:
+            _tell_missing(reader, wanted, instances)
     pending = deque(instances.all)
     while pending:
         for wanted in pending.popleft().inputs:
-            data_type = wanted.data_type
-            if not data_type.created_when_missing or not wanted.required or wanted.producer:
+            default = wanted.data_type.default_producer
+            if not wanted.data_type.created_when_missing or instances.knows(default):
                 continue
-            default = data_type.default_producer
-            if instances.knows(default) or writers(data_type, instances):
-                continue
-            made = instances.add(default, Origin.PRODUCER)
-            if made is not None:
-                pending.append(made)
+            if _is_missing(wanted, instances):
+                made = instances.add(default, Origin.PRODUCER)
+                pending += [made] if made is not None else []
 
 
 def wire(instances: Instances) -> list[Link]:
     """A link for every input; what can't be wired is a finding."""
     links = [
         Link(reader=instance, input=wanted, producer=_producer(instance, wanted, instances))
-        for instance in instances.all
-        for wanted in instance.inputs
+        for instance, wanted in instances.inputs
     ]
     for link in links:
         _check(link, instances)
@@ -122,14 +125,25 @@ def _producer(reader: Instance, wanted: Input[Any], instances: Instances) -> Ins
             f"{data_type.name} is written by {listed(i.name for i in found)};"
             f" say which one {reader.name!r} reads{_parameter_hint(reader)}",
         )
-    elif wanted.required and instances.is_complete:
-        default = data_type.default_producer
-        hint = f"; its producer is {default}" if default else ""
-        findings.problem(
-            reader.where,
-            f"no plugin writes {data_type.name}, which {reader.name!r} reads{hint}",
-        )
+    elif wanted.required:
+        _tell_missing(reader, wanted, instances)
     return None
+
+
+def _is_missing(wanted: Input[Any], instances: Instances) -> bool:
+    is_open = wanted.required and wanted.producer is None
+    return is_open and not writers(wanted.data_type, instances)
+
+
+def _tell_missing(reader: Instance, wanted: Input[Any], instances: Instances) -> None:
+    if not instances.is_complete:
+        return  # one that can't be built may be the one that writes it
+    data_type = wanted.data_type
+    default = data_type.default_producer
+    hint = f"; list {default} in `plugins`" if default else ""
+    instances.findings.problem(
+        reader.where, f"no plugin writes {data_type.name}, which {reader.name!r} reads{hint}"
+    )
 
 
 def _named_producer(
