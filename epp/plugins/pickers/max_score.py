@@ -20,9 +20,9 @@ MOST_REMEMBERED = 8192
 
 
 class MaxScorePicker(Picker):
-    """Picks the endpoints with the highest totals; equals take turns (decision 33).
+    """Picks the endpoints with the highest totals; equals take turns.
 
-    Of equals the one that was picked longest ago comes first. A plain counter would not do: two
+    Of equals the one that was picked longest ago comes first (decision 33). A plain counter would not do: two
     profiles that share the picker, or two kinds of requests, could each see every second count.
     """
 
