@@ -19,10 +19,11 @@ from epp.plugins.extractors.signals import required
 class _Readers:
     """What reads the pages of one endpoint as one engine; remembers what rarely changes."""
 
-    __slots__ = ("adapters", "capacity", "is_labelled", "mapping")
+    __slots__ = ("adapters", "capacity", "engines", "is_labelled", "mapping")
 
-    def __init__(self, mapping: EngineMapping, *, is_labelled: bool) -> None:
+    def __init__(self, mapping: EngineMapping, *, is_labelled: bool, engines: EngineChoice) -> None:
         self.mapping = mapping
+        self.engines = engines
         self.is_labelled = is_labelled
         self.capacity = CapacityReader(mapping)
         self.adapters = AdaptersReader(mapping, mapping.lora) if mapping.lora else None
@@ -67,13 +68,13 @@ class CoreMetricsExtractor(Extractor):
         return is_fresh
 
     def _readers_of(self, endpoint: Endpoint) -> _Readers:
-        """The readers of last time, unless the label has changed."""
+        """The readers of last time, unless the label or the configuration has changed."""
         held: _Readers | None = endpoint.state.attributes.get(self._readers_key)
         mapping = self._engines.labelled(endpoint)
-        if held is not None and (
-            held.mapping is mapping or (mapping is None and not held.is_labelled)
-        ):
-            return held
+        if held is not None and held.engines is self._engines:
+            is_still_so = held.mapping is mapping if mapping else not held.is_labelled
+            if is_still_so:
+                return held
         return self._remember(
             endpoint, mapping or self._engines.default, is_labelled=mapping is not None
         )
@@ -92,7 +93,7 @@ class CoreMetricsExtractor(Extractor):
     def _remember(
         self, endpoint: Endpoint, mapping: EngineMapping, *, is_labelled: bool
     ) -> _Readers:
-        readers = _Readers(mapping, is_labelled=is_labelled)
+        readers = _Readers(mapping, is_labelled=is_labelled, engines=self._engines)
         endpoint.state.attributes[self._readers_key] = readers
         return readers
 

@@ -15,7 +15,7 @@ ALLOWED = 'a metric name, or one with labels such as name{label="value"}'
 _NAME = r"[A-Za-z_:][A-Za-z0-9_:]*"
 _SPEC = re.compile(rf"\s*({_NAME})\s*(?:\{{([^{{}}]*)\}}\s*)?", re.ASCII)
 _MATCHER = re.compile(
-    r'\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?:"([^",{}]*)"|([^\s",{}=]+(?:\s+[^\s",{}=]+)*))\s*',
+    r'\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?:"([^",{}]*)"|([^\s",{}=~][^\s",{}=]*(?:\s+[^\s",{}=]+)*))\s*',
     re.ASCII,
 )
 
