@@ -14,9 +14,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 EXTRAS_OF_LOCK = {
-    "requirements.lock": (),
+    "requirements.lock": ("cel",),
     "requirements-standalone.lock": ("standalone", "simulator"),
-    "requirements-dev.lock": ("standalone", "simulator", "zstd"),
+    "requirements-dev.lock": ("standalone", "simulator", "zstd", "cel"),
 }
 BUILD_LOCK = "requirements-build.lock"
 DEVELOPMENT_LOCK = "requirements-dev.lock"

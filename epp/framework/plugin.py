@@ -71,16 +71,16 @@ class Plugin(ABC):  # noqa: B024 - its contracts have the abstract methods
     """Whether any parameters are let through with a warning, as in the reference (decision 17)."""
     metrics: ClassVar[tuple[MetricSpec, ...]] = ()
     """Series of its own; those of bundled plugins make a section of `docs/metrics.md`."""
-    _name: str = ""
+    __given_name: str = ""
 
     @property
     def name(self) -> str:
         """Name of this instance in the configuration, in logs and metrics; else its type."""
-        return self._name or self.type or type(self).__name__
+        return self.__given_name or self.type or type(self).__name__
 
     def identify(self, *, type: str, name: str) -> None:
         """Tell the plugin what the configuration calls it."""
-        self.type, self._name = type, name
+        self.type, self.__given_name = type, name
 
     def dump_state(self) -> object:
         """What `/debug/plugins/state` shows, as JSON-compatible data; None: nothing to show."""
