@@ -17,18 +17,21 @@ from epp.app.assembly import build_request_path
 from epp.app.cluster import Cluster
 from epp.app.listeners import BoundPorts, Listeners
 from epp.app.options import ServeOptions
+from epp.app.picking import Picking
 from epp.app.pool_events import PoolEvents
 from epp.app.request_path_settings import request_path_settings
 from epp.app.source import Source
 from epp.datastore.datastore import Datastore, Snapshot
 from epp.datastore.inference_pool import failure_mode_in_force
 from epp.discovery.pool_file_source import PoolFileSource
+from epp.framework.data_layer import EndpointDiscovery
+from epp.framework.errors import ConfigError
 from epp.gateway.health import HealthState
 from epp.kubernetes.leader_election import ElectionTiming, LeaderElector
 from epp.observability.background_stream import BackgroundStream
 from epp.observability.metrics import Metrics
 from epp.observability.request_log import RequestLog
-from epp.plugins.parsers.defaults import default_parsers
+from epp.request_control.plan import RequestPlan
 from epp.support.tasks import TaskOwner, keep_running
 
 log = structlog.get_logger(__name__)
@@ -58,8 +61,11 @@ class Application:
             unmatched_pods=lambda: len(self._datastore.explanations()),
         )
         self._health = HealthState(has_election=options.elects_leader)
-        parsers = default_parsers()
-        self._events = PoolEvents(options, parsers, self._metrics, self._health)
+        rng = random.Random(options.seed)
+        self._picking = Picking(options, self._datastore, self._metrics, rng=rng)
+        self._events = PoolEvents(
+            options, lambda: self._picking.parsers, self._metrics, self._health
+        )
         self._datastore.subscribe(self._events.changed)
         self._requests: BackgroundStream | None = None
         request_log = None
@@ -73,9 +79,10 @@ class Application:
             self._datastore,
             self._metrics,
             request_path_settings(options),
-            rng=random.Random(options.seed),
+            rng=rng,
             request_log=request_log,
-            parsers=parsers,
+            plan=self._picking.plan,
+            note_request=self._picking.data_layer.note_request,
         )
         self._background = TaskOwner()
         self._listeners = Listeners(
@@ -84,6 +91,7 @@ class Application:
             metrics=self._metrics,
             processor=self._path.processor,
             read_pool=self.pool_view,
+            plugin_state=self._picking.plugin_state,
             tasks=self._background,
         )
         self._stop_at_once = asyncio.Event()
@@ -104,7 +112,7 @@ class Application:
     def pool_view(self) -> PoolView:
         """The pool as operators see it."""
         snapshot = self._datastore.snapshot()
-        followed = (self._source, self._elector)
+        followed = (self._source, self._elector, self._picking, self._picking.data_layer)
         problems = [each.problem for each in followed if each is not None]
         return view_pool(
             snapshot,
@@ -119,6 +127,10 @@ class Application:
         options = self._options
         try:
             await self._follow_pool()
+            self._picking.data_layer.start()
+            self._keep_running("data layer", self._picking.data_layer.run)
+            if options.config_file is not None:
+                self._keep_running("configuration", self._follow_configuration)
             self._keep_running("load guard", self._path.guard.run)
             self._keep_running("idle bodies", self._path.processor.run)
             ports = await self._listeners.start()
@@ -135,24 +147,55 @@ class Application:
         )
         return ports
 
+    async def _follow_configuration(self) -> None:
+        def use(plan: RequestPlan) -> None:
+            self._path.director.use(plan)
+            self._events.parsers_changed(self._datastore.snapshot().pool)
+
+        await self._picking.run(use)
+
     async def _follow_pool(self) -> None:
         options = self._options
+        if self._picking.discovery is not None:
+            self._follow_listed_endpoints(self._picking.discovery)
+            return
         if options.pool_file is not None:
             file = PoolFileSource(options.pool_file, self._datastore, self._events)
             file.load()
             self._follow(file, "pool file")
             return
+        if not options.pool.is_in_cluster:
+            raise ConfigError(
+                "no pool is given; use one of --pool-name, --endpoint-selector, --pool-file,"
+                " or dataLayer.discovery in the configuration"
+            )
         self._cluster = cluster = await Cluster.connect(options)
         self._follow(cluster.source(self._datastore, self._metrics.cluster), "pool in the cluster")
         objectives = cluster.objectives(self._datastore, self._metrics.cluster)
         if objectives is not None:
             self._keep_running("objectives", objectives.run)
+        for source, extractors in self._picking.data_layer.kubernetes_sources:
+            feed = cluster.object_feed(source, extractors, self._metrics.cluster)
+            self._keep_running(source.name, feed.run)
         if options.elects_leader:
             self._events.leadership_changed(False)
             elector = cluster.elector(self._events.leadership_changed, self._election_timing)
             self._elector = elector
             self._health.doubt_leader(lambda: elector.is_leader)
             self._election = self._background.spawn(self._elect(elector), "leader election")
+
+    def _follow_listed_endpoints(self, discovery: EndpointDiscovery) -> None:
+        file = PoolFileSource(
+            discovery.path,
+            self._datastore,
+            self._events,
+            default_namespace=self._options.pool.namespace,
+            default_pool_name=self._options.pool.name_in_cluster,
+        )
+        file.load()
+        self._source = file
+        if discovery.watch_file:
+            self._keep_running("endpoint file", file.run)
 
     def _follow(self, source: Source, name: str) -> None:
         self._source = source
@@ -206,6 +249,7 @@ class Application:
         self._path.processor.abort_all("the endpoint picker is shutting down")
         await stopping
         await self._path.tasks.aclose()
+        await self._picking.data_layer.aclose()
         await self._background.aclose()
         if self._cluster is not None:
             await self._cluster.close()

@@ -63,6 +63,7 @@ def build_request_path(
     scheduler: Scheduler | None = None,
     parsers: Sequence[Parser] | None = None,
     now: Callable[[], float] = time.monotonic,
+    note_request: Callable[[], None] = lambda: None,
 ) -> RequestPath:
     """Connect the rooms. Without a `plan` it is made of the parts, or of the simplest ones."""
     tasks = TaskOwner()
@@ -82,6 +83,7 @@ def build_request_path(
         settings=settings.director,
         rng=rng,
         now=now,
+        note_request=note_request,
     )
     context = GatewayContext(
         director=director,

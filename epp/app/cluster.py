@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from typing import Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import structlog
 
 from epp.app.options import ServeOptions
 from epp.app.source import Source
 from epp.datastore.datastore import Datastore
+from epp.framework.data_layer import KubernetesEvent, KubernetesExtractor, KubernetesSource
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.leader_election import ElectionTiming, LeaderElector, lease_name
 from epp.kubernetes.lease_client import KubeLease
+from epp.kubernetes.object_feed import ObjectFeed
 from epp.kubernetes.objective_watch import ObjectiveWatch
 from epp.kubernetes.observer import KubernetesObserver
 from epp.kubernetes.pool_source import KubernetesPoolSource, SelectorSource
 from epp.kubernetes.reflector_settings import ReflectorSettings
+
+log = structlog.get_logger(__name__)
 
 
 class Cluster:
@@ -69,6 +75,34 @@ class Cluster:
             pool_name=self._pool.name,
             namespace=self._pool.namespace,
             datastore=datastore,
+            observer=observer,
+            settings=ReflectorSettings(),
+            rng=self._rng,
+        )
+
+    def object_feed(
+        self,
+        source: KubernetesSource,
+        extractors: Sequence[KubernetesExtractor],
+        observer: KubernetesObserver,
+    ) -> ObjectFeed:
+        """What tells the extractors of a source about objects of its kind."""
+
+        def tell(obj: Mapping[str, Any], deleted: bool) -> None:
+            event = KubernetesEvent(deleted=deleted, object=obj)
+            for extractor in extractors:
+                try:
+                    extractor.extract_object(event)
+                except Exception as error:  # noqa: BLE001 - it costs this change only
+                    log.warning("extractor failed", plugin=extractor.name, error=repr(error))
+
+        return ObjectFeed(
+            self._client,
+            group=source.group,
+            version=source.version,
+            kind=source.kind,
+            namespace=self._pool.namespace,
+            tell=tell,
             observer=observer,
             settings=ReflectorSettings(),
             rng=self._rng,

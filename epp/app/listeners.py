@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -44,6 +44,7 @@ class Listeners:
         metrics: Metrics,
         processor: ExternalProcessor,
         read_pool: Callable[[], PoolView],
+        plugin_state: Callable[[], Mapping[str, object]],
         tasks: TaskOwner,
     ) -> None:
         self._options = options
@@ -51,6 +52,7 @@ class Listeners:
         self._metrics = metrics
         self._processor = processor
         self._read_pool = read_pool
+        self._plugin_state = plugin_state
         self._tasks = tasks
         self._servers: list[GrpcServer] = []
         self._http: list[HttpPort] = []
@@ -73,7 +75,7 @@ class Listeners:
     def _http_ports(self) -> tuple[HttpPort, HttpPort]:
         options = self._options
         metrics = HttpPort(
-            metrics_pages(self._metrics, dict),
+            metrics_pages(self._metrics, self._plugin_state),
             options.bind_address,
             options.metrics_port,
             port_flag="--metrics-port",

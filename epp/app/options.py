@@ -24,7 +24,7 @@ from epp.app.flag_kinds import (
     ZapLevel,
 )
 from epp.app.flags import Flag, Section
-from epp.app.pool_choice import PoolChoice
+from epp.app.pool_choice import NO_POOL, PoolChoice
 from epp.datastore.inference_pool import GROUP, FailureMode
 from epp.support.quantities import format_quantity
 
@@ -289,7 +289,10 @@ class ServeOptions:
 
     def contradictions(self) -> Iterator[str]:
         """Yield what can't hold together, naming both flags."""
-        yield from self.pool.contradictions()
+        for text in self.pool.contradictions():
+            # A configuration may say where endpoints are, which is known once it has been read.
+            if text is not NO_POOL or not (self.config_file or self.config_text):
+                yield text
         if self.config_file and self.config_text:
             yield "--config-file and --config-text exclude each other; give one of them"
         ports = {

@@ -9,6 +9,8 @@ from pathlib import Path
 
 MAX_TARGET_PORTS = 8
 
+NO_POOL = "no pool is given; use one of --pool-name, --endpoint-selector, --pool-file"
+
 _POD_OF_DEPLOYMENT = re.compile(r"(?P<deployment>.+)-[a-z0-9]+-[a-z0-9]+")
 
 
@@ -46,7 +48,7 @@ class PoolChoice:
         }
         given = [flag for flag, value in sources.items() if value]
         if not given:
-            yield f"no pool is given; use one of {', '.join(sources)}"
+            yield NO_POOL
         if len(given) > 1:
             yield f"{' and '.join(given)} exclude each other; give one of them"
         if self.selector:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import structlog
@@ -28,7 +28,7 @@ class PoolEvents:
     def __init__(
         self,
         options: ServeOptions,
-        parsers: Sequence[Parser],
+        parsers: Callable[[], Sequence[Parser]],
         metrics: Metrics,
         health: HealthState,
     ) -> None:
@@ -43,7 +43,7 @@ class PoolEvents:
         snapshot = change.new
         self._health.set_synced(snapshot.synced, is_pool_gone=snapshot.is_pool_gone)
         if snapshot.pool is not None:
-            self._health.set_protocol_supported(speaks(snapshot.pool, self._parsers))
+            self._health.set_protocol_supported(speaks(snapshot.pool, self._parsers()))
             self._metrics.pool_changed(snapshot.pool.name, len(snapshot.endpoints))
             self._tell_failure_mode(snapshot.pool)
         elif change.old.pool is not None:
@@ -59,6 +59,12 @@ class PoolEvents:
                 added=[str(endpoint) for endpoint in change.added[:MOST_NAMED]],
                 removed=[str(endpoint) for endpoint in change.removed[:MOST_NAMED]],
             )
+
+    def parsers_changed(self, pool: InferencePool | None) -> None:
+        """Other parsers are in force."""
+        if pool is not None:
+            self._health.set_protocol_supported(speaks(pool, self._parsers()))
+            self.publish_readiness()
 
     def publish_readiness(self) -> None:
         """Show on the metrics page what health says."""

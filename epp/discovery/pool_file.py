@@ -79,8 +79,16 @@ def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def parse_pool_file(content: bytes, *, default_namespace: str = "default") -> PoolFile:
-    """Read a file; raises `ConfigError` when it is wrong as a whole."""
+def parse_pool_file(
+    content: bytes,
+    *,
+    default_namespace: str = "default",
+    default_pool_name: str = DEFAULT_POOL_NAME,
+) -> PoolFile:
+    """Read a file; raises `ConfigError` when it is wrong as a whole.
+
+    The defaults are for a file that lists endpoints only.
+    """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -97,7 +105,7 @@ def parse_pool_file(content: bytes, *, default_namespace: str = "default") -> Po
         documents.warnings += unknown_pool_fields(documents.pools[0])
     else:
         _require_ports(entries.pods)
-        pool = InferencePool(name=DEFAULT_POOL_NAME, namespace=default_namespace)
+        pool = InferencePool(name=default_pool_name, namespace=default_namespace)
         if documents.kinds:
             documents.warnings.append(f"no {KIND} manifest among the manifests")
     documents.warnings += _shared_addresses(entries.pods)

@@ -11,7 +11,7 @@ from typing import Protocol
 import structlog
 
 from epp.datastore.datastore import Datastore
-from epp.discovery.pool_file import PoolFile, parse_pool_file, read_content
+from epp.discovery.pool_file import DEFAULT_POOL_NAME, PoolFile, parse_pool_file, read_content
 from epp.framework.errors import ConfigError
 from epp.support.file_watch import watch_file
 
@@ -42,12 +42,14 @@ class PoolFileSource:
         observer: PoolFileObserver,
         *,
         default_namespace: str = "default",
+        default_pool_name: str = "",
         watch: Watch = watch_file,
     ) -> None:
         self._path = path
         self._datastore = datastore
         self._observer = observer
         self._default_namespace = default_namespace
+        self._default_pool_name = default_pool_name or DEFAULT_POOL_NAME
         self._watch = watch
         self._content: bytes | None = None
         self.problem: str | None = None
@@ -82,7 +84,11 @@ class PoolFileSource:
 
     def _parse(self, content: bytes) -> PoolFile:
         try:
-            return parse_pool_file(content, default_namespace=self._default_namespace)
+            return parse_pool_file(
+                content,
+                default_namespace=self._default_namespace,
+                default_pool_name=self._default_pool_name,
+            )
         except ConfigError as error:
             raise ConfigError(f"pool file {self._path}: {error}") from error
 

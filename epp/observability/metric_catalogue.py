@@ -319,6 +319,11 @@ POOL_FILE_ERRORS = CounterSpec(
     help="[ALPHA] Mistakes in the pool file: the whole document, or one entry that was skipped.",
     labels=("kind",),
 )
+CONFIG_RELOADS = CounterSpec(
+    name="epp_config_reloads_total",
+    help="[ALPHA] Changed versions of the configuration file: taken over, or refused.",
+    labels=("outcome",),
+)
 POOL_RELOADS = CounterSpec(
     name="epp_pool_reloads_total",
     help="[ALPHA] Readings of the pool: success, or failure that kept the last good one.",
@@ -446,6 +451,7 @@ CATALOGUE = (
             PLUGINS_SWITCHED_OFF,
             POOL_FILE_ERRORS,
             POOL_RELOADS,
+            CONFIG_RELOADS,
             READY,
             ENDPOINTS,
             UNMATCHED_PODS,

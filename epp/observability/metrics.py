@@ -69,6 +69,7 @@ class Metrics:
         self._response_phase_errors = build.counter(catalogue.RESPONSE_PHASE_ERRORS).labels(())
         self._pool_file_errors = build.counter(catalogue.POOL_FILE_ERRORS)
         self._pool_reloads = build.counter(catalogue.POOL_RELOADS)
+        self._config_reloads = build.counter(catalogue.CONFIG_RELOADS)
         self.requests_in_flight = build.gauge(catalogue.REQUESTS_IN_FLIGHT).labels(())
         self.buffered_bytes = build.gauge(catalogue.BUFFERED_BYTES).labels(())
         self.event_loop_lag_seconds = build.gauge(catalogue.EVENT_LOOP_LAG).labels(())
@@ -161,6 +162,10 @@ class Metrics:
         """The pool was read again."""
         self._pool_reloads.labels((outcome,)).inc()
 
+    def config_reloaded(self, outcome: Literal["success", "failure"]) -> None:
+        """A changed configuration was taken over, or refused."""
+        self._config_reloads.labels((outcome,)).inc()
+
     def pool_changed(self, name: str, endpoints: int) -> None:
         """The pool `name` now has so many endpoints; another pool's series goes away."""
         self.pool.changed(name, endpoints)
@@ -192,5 +197,6 @@ class Metrics:
             self._terminations.labels((cause,))
         for outcome in ("success", "failure"):
             self._pool_reloads.labels((outcome,))
+            self._config_reloads.labels((outcome,))
         for kind in ("document", "entry"):
             self._pool_file_errors.labels((kind,))

@@ -83,6 +83,7 @@ class Director:
         settings: DirectorSettings,
         rng: random.Random,
         now: Callable[[], float] = time.monotonic,
+        note_request: Callable[[], None] = lambda: None,
     ) -> None:
         self._datastore = datastore
         self._plan = plan
@@ -91,6 +92,7 @@ class Director:
         self._settings = settings
         self._rng = rng
         self._now = now
+        self._note_request = note_request
         self._hooks_may_wait = plan.hooks.hooks.may_wait
 
     def use(self, plan: RequestPlan) -> None:
@@ -167,6 +169,7 @@ class Director:
         self, incoming: IncomingRequest, request: InferenceRequest
     ) -> ActiveRequest:
         plan = self._plan
+        self._note_request()
         deadline = self._now() + self._settings.decision_timeout
         parser, body = self._parse(plan, incoming, request)
         if incoming.body is not None:

@@ -18,6 +18,12 @@ from epp.app.options import ServeOptions
 from tests.fakes.gateway_client import Answer, gateway_client
 
 BODY = b'{"model":"m","prompt":"a"}'
+# Nothing is scored, so that the best, all of them, take turns; nobody is asked for metrics.
+TAKING_TURNS = """
+plugins: [{type: max-score-picker}]
+schedulingProfiles: [{name: default, plugins: [{pluginRef: max-score-picker}]}]
+dataLayer: {injectDefaults: false}
+"""
 
 
 def options_for_tests(**others: object) -> ServeOptions:
@@ -27,6 +33,7 @@ def options_for_tests(**others: object) -> ServeOptions:
         "secure_serving": False,
         "drain_timeout": 0.0,
         "shutdown_grace": 5.0,
+        "config_text": "" if "config_file" in others else TAKING_TURNS,
         **dict.fromkeys(("grpc_port", "grpc_health_port", "metrics_port", "admin_port"), 0),
         **others,
     }

@@ -1,0 +1,170 @@
+"""How this process picks: its configuration, what it reads of endpoints, and reloads of both."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+
+from epp.config.assembly import Assembly, assemble
+from epp.config.loader import load_config, read_config
+from epp.config.plugin_registry import PluginRegistry
+from epp.data_layer.data_layer import DataLayer
+from epp.data_layer.settings import DataLayerSettings
+from epp.framework.errors import ConfigError
+from epp.framework.request_handling import Parser
+from epp.support.file_watch import watch_file
+
+if TYPE_CHECKING:
+    from epp.app.options import ServeOptions
+    from epp.config.document import Document
+    from epp.datastore.datastore import Datastore
+    from epp.framework.data_layer import EndpointDiscovery
+    from epp.observability.metrics import Metrics
+    from epp.request_control.plan import RequestPlan
+
+log = structlog.get_logger(__name__)
+
+NO_STATE = "plugin does not support state collection"
+
+
+class Picking:
+    """Plugins and data layer of one process, built from its configuration.
+
+    A configuration file that changes is checked as a whole; then everything changes over at once,
+    and plugins that did not change keep what they have learnt. One that is wrong changes nothing.
+    """
+
+    def __init__(
+        self,
+        options: ServeOptions,
+        datastore: Datastore,
+        metrics: Metrics,
+        *,
+        rng: random.Random,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._options = options
+        self._metrics = metrics
+        self._rng = rng
+        self._now = now
+        self._registry = PluginRegistry.installed()
+        self._use: Callable[[RequestPlan], None] = lambda _: None
+        self._assembly = self._assemble(self._read(), previous=None)
+        self.problem: str | None = None
+        """Why the configuration file as it is now is not in force."""
+        self.data_layer = DataLayer(
+            datastore,
+            self._assembly.sources,
+            self._assembly.endpoint_listeners,
+            metrics=metrics,
+            settings=DataLayerSettings(
+                refresh_seconds=options.refresh_metrics_interval,
+                idle_refresh_seconds=max(
+                    options.idle_metrics_interval, options.refresh_metrics_interval
+                ),
+                gauge_refresh_seconds=options.refresh_prometheus_metrics_interval,
+                fresh_seconds=options.metrics_staleness_threshold,
+            ),
+            rng=rng,
+            now=now,
+        )
+
+    @property
+    def plan(self) -> RequestPlan:
+        """What requests meet, as of now."""
+        return self._assembly.plan
+
+    @property
+    def discovery(self) -> EndpointDiscovery | None:
+        """Where endpoints come from if the configuration says so."""
+        return self._assembly.discovery
+
+    @property
+    def parsers(self) -> Sequence[Parser]:
+        """Parsers in force."""
+        return [plugin for plugin in self._assembly.plugins.values() if isinstance(plugin, Parser)]
+
+    def plugin_state(self) -> Mapping[str, object]:
+        """What `/debug/plugins/state` shows of each plugin."""
+        return {
+            plugin.name: {"name": plugin.name, "type": plugin.type, **_state(plugin.dump_state)}
+            for plugin in self._assembly.plugins.values()
+        }
+
+    async def run(self, use: Callable[[RequestPlan], None]) -> None:
+        """Follow the configuration file for ever; `use` is called with every new plan."""
+        self._use = use
+        path = self._options.config_file
+        if path is None:
+            return
+        content = await asyncio.to_thread(_content, path)
+        async with aclosing(watch_file(path)) as changes:
+            async for _ in changes:
+                current = await asyncio.to_thread(_content, path)
+                if current != content:
+                    content = current
+                    await self._reload()
+
+    async def _reload(self) -> None:
+        try:
+            document = await asyncio.to_thread(self._read)
+            assembly = self._assemble(document, previous=self._assembly)
+            if _source_of_endpoints(assembly) != _source_of_endpoints(self._assembly):
+                raise ConfigError("dataLayer.discovery can't change while the process runs")
+            self.data_layer.reconfigure(assembly.sources, assembly.endpoint_listeners)
+        except ConfigError as error:
+            self._metrics.config_reloaded("failure")
+            if str(error) != self.problem:
+                log.error("configuration refused, the last good one stays", problem=str(error))
+            self.problem = str(error)
+            return
+        self._assembly = assembly
+        self._use(assembly.plan)
+        self._metrics.config_reloaded("success")
+        self.problem = None
+        log.info("configuration in force", file=str(self._options.config_file))
+
+    def _read(self) -> Document:
+        if self._options.config_file is not None:
+            return read_config(self._options.config_file)
+        return load_config(self._options.config_text, "--config-text")
+
+    def _assemble(self, document: Document, previous: Assembly | None) -> Assembly:
+        assembly = assemble(
+            document,
+            self._registry,
+            metrics=self._metrics,
+            rng=self._rng,
+            allow_experimental=self._options.allow_experimental_plugins,
+            now=self._now,
+            previous=previous,
+        )
+        for warning in assembly.warnings:
+            log.warning("configuration is odd", problem=warning)
+        return assembly
+
+
+def _source_of_endpoints(assembly: Assembly) -> Path | None:
+    return None if assembly.discovery is None else assembly.discovery.path
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _state(dump: Callable[[], object]) -> Mapping[str, object]:
+    try:
+        state = dump()
+    except Exception as error:  # noqa: BLE001 - a plugin's own page must not take the others along
+        return {"message": f"{type(error).__name__} while collecting the state"}
+    return {"message": NO_STATE} if state is None else {"state": state}
