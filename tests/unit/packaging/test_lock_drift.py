@@ -15,17 +15,19 @@ dependencies = ["Web_Server>=3.1"]
 standalone = ["proxy[fast]==1.4"]
 simulator = []
 zstd = ["zstd>=1"]
+cel = ["cel>=2"]
 [dependency-groups]
 dev = ["checker<2"]
 """
 PINS = {
-    "requirements.lock": {"web-server": "3.2"},
+    "requirements.lock": {"web-server": "3.2", "cel": "2.0"},
     "requirements-standalone.lock": {"web-server": "3.2", "proxy": "1.4.0"},
     BUILD_LOCK: {"builder": "3.1"},
     DEVELOPMENT_LOCK: {
         "web-server": "3.2",
         "proxy": "1.4.0",
         "zstd": "1.1",
+        "cel": "2.0",
         "checker": "1.9",
         "builder": "3.1",
     },
