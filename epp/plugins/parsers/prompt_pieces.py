@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TypeAlias
 
 import msgspec
@@ -17,6 +18,9 @@ ReadPrompts: TypeAlias = Callable[[], Sequence[PromptText]]
 
 MAX_DECODED_URL = 4096
 """Media longer than this are taken as they are written: unescaping them would copy them."""
+
+MAX_PIECES_CUT = 4096
+"""Pieces of a prompt from which on `data:` URLs stay text: a body has room for millions."""
 
 _MODALITIES = {"image", "video", "audio"}
 
@@ -71,7 +75,8 @@ def add_json(pieces: list[Piece], value: Raw) -> None:
         return
     view = memoryview(value)
     start = 0
-    for match in _DATA_URL.finditer(view):
+    room = max(MAX_PIECES_CUT - len(pieces), 0) // 2
+    for match in islice(_DATA_URL.finditer(view), room):
         modality = match[1].decode()
         first, end = match.start() + 1, match.end() - 1
         pieces.append(view[start:first])

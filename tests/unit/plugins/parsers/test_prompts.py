@@ -17,7 +17,7 @@ from epp.framework.request_handling import Media, Parser, PromptText
 from epp.plugins.parsers.anthropic import AnthropicParser
 from epp.plugins.parsers.json_values import MAX_CONTAINERS
 from epp.plugins.parsers.openai import OpenAIParser
-from epp.plugins.parsers.prompt_pieces import MAX_DECODED_URL
+from epp.plugins.parsers.prompt_pieces import MAX_DECODED_URL, MAX_PIECES_CUT
 from epp.plugins.parsers.prompt_values import MAX_PROMPTS
 from epp.plugins.parsers.token_ids import SLICE_BYTES
 
@@ -255,6 +255,15 @@ def test_a_data_url_with_escapes_ends_at_its_quote() -> None:
     body = rb'{"items":["data:image\/png;base64,A\/\"","b"]}'
 
     assert only(CONVERSATIONS, body) == r'["<image data:image\/png;base64,A\/\">","b"]'
+
+
+def test_data_urls_without_number_stay_text() -> None:
+    url = "data:image/png;base64,QUJD"
+
+    text = only(CONVERSATIONS, {"items": [url] * MAX_PIECES_CUT})
+
+    assert text.count("<") == MAX_PIECES_CUT // 2
+    assert text.count(url) == MAX_PIECES_CUT
 
 
 def test_texts_of_a_completion_are_prompts_of_their_own() -> None:
