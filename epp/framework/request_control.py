@@ -33,7 +33,7 @@ class Screener(Plugin):
 class DataProducer(Plugin):
     """Computes what filters and scorers read. Failing costs its data only."""
 
-    timeout_seconds: ClassVar[float] = 0.4
+    timeout_seconds: float = 0.4
     """Budget of an asynchronous producer; it is cancelled when it is spent. One that is not can't
     be interrupted: it is switched off after having taken longer again and again (decision 18)."""
     runs_in_thread: ClassVar[bool] = False
