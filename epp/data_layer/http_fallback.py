@@ -56,9 +56,11 @@ class CompleteClient:
             )
         try:
             return await self._get(session, target)
+        except aiohttp.ClientConnectorError as error:
+            raise error.os_error from error
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise ValueError(str(error.certificate_error)) from error
         except aiohttp.ClientError as error:
-            if isinstance(error, OSError):
-                raise
             raise ValueError(str(error) or type(error).__name__) from error
 
     async def aclose(self) -> None:

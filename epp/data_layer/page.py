@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -49,6 +50,8 @@ def reason_of(error: BaseException) -> str:
     """A few words for people on why a connection failed."""
     if isinstance(error, socket.gaierror):
         return f"host name: {error.strerror}"
+    if isinstance(error, ssl.SSLError):
+        return str(error)
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
         return os.strerror(error.errno).lower()
     return str(error) or type(error).__name__

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +27,7 @@ EMPTY = b"HTTP/1.1 204 No Content\r\n\r\n"
 def read_in_pieces(data: bytes, cuts: list[int]) -> list[Answer]:
     reader = AnswerReader()
     edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
-    answers = [reader.feed(data[a:b]) for a, b in zip(edges, edges[1:], strict=False) if a != b]
+    answers = [reader.feed(data[a:b]) for a, b in pairwise(edges) if a != b]
     return [answer for answer in answers if answer is not None]
 
 

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from structlog.testing import capture_logs
+
+from epp.data_layer.readability_log import LINES_PER_WINDOW
+from epp.framework.endpoint import NO_METRICS
+from tests.fakes.data_layer import AttributeExtractor, PageSource
+from tests.fakes.metric_samples import value_of
+from tests.fakes.pool import pod_of
+from tests.unit.data_layer.conftest import Play, Scene
+
+LOST = "endpoint can't be scraped"
+BACK = "endpoint can be scraped again"
+
+
+def test_an_endpoint_is_stale_until_its_metrics_have_been_read(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        (endpoint,) = scene.add_pods(1, first=2)
+        assert endpoint.is_stale
+
+        await asyncio.sleep(0.01)
+
+        assert not endpoint.is_stale
+        assert endpoint.metrics.waiting_queue_size == 1
+
+    play(story)
+
+
+def test_one_that_never_answers_stays_stale(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        scene.server().page = None
+        await asyncio.sleep(30)
+
+        assert scene.endpoint().is_stale
+        assert scene.endpoint().metrics == NO_METRICS
+
+    play(story)
+
+
+def test_nothing_is_stale_where_nothing_is_scraped(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        await asyncio.sleep(30)
+
+        assert not scene.endpoint().is_stale
+        assert not scene.layer.is_scraping
+
+    play(story, [(PageSource(), [AttributeExtractor()])])
+
+
+@pytest.mark.parametrize("is_hung", [True, False], ids=["hung", "failing"])
+def test_data_of_old_are_not_believed(play: Play, is_hung: bool) -> None:
+    async def story(scene: Scene) -> None:
+        await asyncio.sleep(1)
+        if is_hung:
+            scene.server().page = None
+        else:
+            scene.server().failure = "HTTP status 500"
+        before = scene.endpoint().metrics
+        assert before.updated_at is not None
+
+        # max(4 x 50 ms, 0.2) + 1 s, and a tenth until it is noticed
+        await asyncio.sleep(before.updated_at + 1.15 - scene.now())
+        assert not scene.endpoint().is_stale
+        await asyncio.sleep(0.25)
+
+        assert scene.endpoint().is_stale
+        assert scene.endpoint().metrics == replace(
+            before, waiting_queue_size=0, running_requests_size=0, kv_cache_usage=0.0
+        )
+        assert scene.endpoint().metrics.cache_block_size == 16
+        assert value_of(scene.metrics, "epp_stale_endpoints") == 1
+
+    play(story)
+
+
+def test_the_first_page_after_that_is_believed(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        scene.server().failure = "HTTP status 500"
+        await asyncio.sleep(5)
+        scene.server().failure = ""
+        await asyncio.sleep(1.2)
+
+        assert not scene.endpoint().is_stale
+        assert scene.endpoint().metrics.waiting_queue_size == 1
+
+    play(story)
+
+
+def test_a_page_that_is_no_metrics_is_no_data(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        await asyncio.sleep(1)
+        scene.server().page = b"hello world"
+        await asyncio.sleep(2)
+
+        assert scene.endpoint().is_stale
+        assert scene.layer.problem == (
+            "1 of 1 endpoints can't be scraped, for example 10.0.0.1:8000 (page-source):"
+            " no line `waiting`"
+        )
+
+    play(story)
+
+
+def test_idleness_makes_nothing_stale_and_neither_does_its_end(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        await asyncio.sleep(30)
+        scene.layer.note_request()
+        for _ in range(300):
+            await asyncio.sleep(0.01)
+            assert not any(each.is_stale for each in scene.datastore.snapshot().endpoints)
+
+    play(story, pods=50)
+
+
+def test_an_endpoint_that_hung_while_idle_is_found_out_soon_after_the_first_request(
+    play: Play,
+) -> None:
+    async def story(scene: Scene) -> None:
+        await asyncio.sleep(30)
+        scene.server().page = None
+        scene.layer.note_request()
+        await asyncio.sleep(1.4)
+
+        assert scene.endpoint().is_stale
+
+    play(story)
+
+
+def test_a_pod_that_comes_back_is_stale_until_it_has_answered_again(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        await asyncio.sleep(1)
+        scene.datastore.upsert_pod(replace(pod_of("p1", "10.0.0.1"), ready=False))
+        await asyncio.sleep(60)
+        scene.datastore.upsert_pod(pod_of("p1", "10.0.0.1"))
+        assert scene.endpoint().is_stale
+        assert scene.endpoint().metrics.waiting_queue_size == 0
+
+        await asyncio.sleep(0.01)
+        assert not scene.endpoint().is_stale
+
+    play(story)
+
+
+def test_a_pod_that_is_deleted_and_back_within_one_change_starts_anew(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        await asyncio.sleep(1)
+        with scene.datastore.batch():
+            scene.datastore.delete_pod("uid-p1")
+            scene.datastore.upsert_pod(pod_of("p1", "10.0.0.1"))
+        assert scene.endpoint().is_stale
+
+        await asyncio.sleep(0.01)
+        assert not scene.endpoint().is_stale
+
+    play(story)
+
+
+def test_an_outage_of_ten_seconds_is_two_lines(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        await asyncio.sleep(1)
+        scene.server().failure = "connection refused"
+        await asyncio.sleep(10)
+        scene.server().failure = ""
+        await asyncio.sleep(5)
+
+        assert 8 <= value_of(scene.metrics, "llm_d_epp_datalayer_poll_errors_total") <= 20
+
+    with capture_logs() as logs:
+        play(story)
+
+    assert [line["event"] for line in logs] == [LOST, BACK]
+    assert logs[0]["endpoint"] == "10.0.0.1:8000"
+    assert logs[0]["reason"] == "connection refused"
+
+
+def test_an_outage_of_a_whole_pool_is_a_few_lines_and_a_sum(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        for number in range(1, 201):
+            scene.server(number).failure = "connection refused"
+        await asyncio.sleep(60)
+
+    with capture_logs() as logs:
+        play(story, pods=200)
+
+    lost = [line for line in logs if line["event"] == LOST]
+    (rest,) = [line for line in logs if line["event"] == "scraping of more endpoints changed"]
+    assert len(lost) == LINES_PER_WINDOW
+    assert rest["not_scraped"] == 200 - LINES_PER_WINDOW
+
+
+def test_a_single_failure_is_no_line(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        await asyncio.sleep(1)
+        scene.server().failure = "connection reset by peer"
+        await asyncio.sleep(0.06)
+        scene.server().failure = ""
+        await asyncio.sleep(5)
+
+        assert len(scene.server().asked_at) > 50
+
+    with capture_logs() as logs:
+        play(story)
+
+    assert logs == []
