@@ -106,7 +106,9 @@ class CoreMetricsExtractor(Extractor):
         now: float,
         problems: list[str],
     ) -> bool:
-        custom = self._publish_custom(page, endpoint, readers.mapping, problems)
+        custom = bool(readers.mapping.custom_metrics) and self._publish_custom(
+            page, endpoint, readers.mapping, problems
+        )
         adapters = readers.adapters.read(page, problems) if readers.adapters else None
         size, blocks = readers.capacity.read(page, problems)
         old = endpoint.metrics

@@ -21,6 +21,8 @@ The format has families in one piece; looking further would cost a search of the
 Series = tuple[bytes, float, float]
 """Label set as written, value, timestamp (0: none)."""
 
+# As a number it is looked for in a quarter of the time.
+_HASH = ord("#")
 _AFTER_NAME = (b"{", b" ", b"\t")
 _QUOTED = rb'"(?:[^"\\]|\\.)*+"'
 _LABEL_SET = re.compile(rb'\{(?:[^"}]|%b)*+\}' % _QUOTED, re.DOTALL)
@@ -66,7 +68,7 @@ def series_of(lines: bytes, needle: bytes) -> list[Series]:
     """The samples in what `sample_lines` found."""
     texts = lines.split(needle)
     # Nearly all lines are a label set and a number, which takes half the time of anything else.
-    is_usual = b"#" not in lines and lines.count(b"\n") == len(texts) - 1
+    is_usual = _HASH not in lines and lines.count(b"\n") == len(texts) - 1
     read = _usual_series if is_usual else _series
     if len(texts) == 2:
         return [read(texts[1])]

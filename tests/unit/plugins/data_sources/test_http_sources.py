@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from structlog.testing import capture_logs
 
 from epp.framework.data_layer import HttpTarget, PollingSource
 from epp.framework.endpoint import Endpoint
@@ -87,7 +88,11 @@ def test_all_parameters_reach_the_target() -> None:
 
 
 def test_certificates_to_trust_are_ignored_while_none_is_verified() -> None:
-    assert target(MetricsDataSource, endpoint_of(), caCertPath="/ca").ca_cert_path is None
+    with capture_logs() as logs:
+        found = target(MetricsDataSource, endpoint_of(), caCertPath="/ca")
+
+    assert found.ca_cert_path is None
+    assert [line["plugin"] for line in logs] == ["metrics-data-source"]
 
 
 @pytest.mark.parametrize(

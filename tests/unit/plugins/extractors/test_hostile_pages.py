@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epp.framework.data_layer import ExtractionError, Extractor
@@ -101,11 +101,13 @@ def mutilated(draw: st.DrawFn) -> bytes:
     return page
 
 
+@settings(deadline=None)
 @given(good=st.sampled_from(sorted(SAMPLES)), page=mutilated(), engine=st.sampled_from(ENGINES))
 def test_mutilated_pages_leave_only_sensible_values(good: str, page: bytes, engine: str) -> None:
     read_after(SAMPLES[good], page, engine)
 
 
+@settings(deadline=None)
 @given(page=st.binary(max_size=300), engine=st.sampled_from(ENGINES))
 def test_junk_leaves_only_sensible_values(page: bytes, engine: str) -> None:
     read_after(SAMPLES["vllm_v1_lora.prom"], page, engine)

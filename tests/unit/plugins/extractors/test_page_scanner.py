@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -149,6 +149,7 @@ def families(draw: st.DrawFn) -> bytes:
     return "\n".join([*lines, ""]).encode()
 
 
+@settings(deadline=None)
 @given(page=families())
 def test_the_reading_is_that_of_a_full_parser(page: bytes) -> None:
     expected = [
