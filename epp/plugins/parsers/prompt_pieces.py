@@ -22,7 +22,7 @@ MAX_DECODED_URL = 4096
 MAX_PIECES_CUT = 4096
 """Pieces of a prompt from which on `data:` URLs stay text: a body has room for millions."""
 
-_MODALITIES = {"image", "video", "audio"}
+_MODALITIES = frozenset(("image", "video", "audio"))
 
 _text = msgspec.json.Decoder(str)
 
