@@ -37,11 +37,12 @@ def options(container: dict[str, Any]) -> ServeOptions:
 
 
 def test_the_deployment_reads_the_pool_the_role_allows(options: ServeOptions) -> None:
-    pods, pools = manifest("base/role.yaml")["rules"]
+    pods, pools, objectives = manifest("base/role.yaml")["rules"]
 
     assert pools["resourceNames"] == [options.pool_name]
     assert pods["resources"] == ["pods"]
-    assert pods["verbs"] == pools["verbs"] == ["list", "watch"]
+    assert objectives["resources"] == ["inferenceobjectives"]
+    assert pods["verbs"] == pools["verbs"] == objectives["verbs"] == ["list", "watch"]
 
 
 def test_the_lease_of_the_role_is_named_after_namespace_and_pool(options: ServeOptions) -> None:
