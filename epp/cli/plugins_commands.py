@@ -26,9 +26,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_command(arguments: argparse.Namespace) -> int:
     """Print what is asked for. Raises `ConfigError` for a type that can't be used."""
-    lines = arguments.lines(arguments, PluginRegistry.installed())
-    print_page("\n".join(lines) + "\n")
+    print_page("\n".join(lines(arguments, PluginRegistry.installed())) + "\n")
     return 0
+
+
+def lines(arguments: argparse.Namespace, registry: PluginRegistry) -> Iterator[str]:
+    """What is asked for, as text."""
+    asked: Iterator[str] = arguments.lines(arguments, registry)
+    return asked
 
 
 def _table(arguments: argparse.Namespace, registry: PluginRegistry) -> Iterator[str]:

@@ -31,11 +31,11 @@ class Findings:
             raise ConfigError(f"{what} can't be used:\n{indented(self.problems)}")
 
 
-def unknown_name(given: str, what: str, known: Iterable[str]) -> str:
-    """`'x' is no plugin of this document; did you mean 'y'?`."""
+def unknown_name(given: str, what: str, known: Iterable[str], otherwise: str = "") -> str:
+    """`"x" is no plugin of this document; did you mean 'y'?`, or what helps if nothing is near."""
     candidates = list(known)
     hint = did_you_mean(given, candidates) if candidates else ""
-    return f"{value_text(given)} is no {what}{hint}"
+    return f"{value_text(given)} is no {what}{hint or otherwise}"
 
 
 def listed(names: Iterable[str]) -> str:

@@ -74,8 +74,12 @@ class PluginRegistry:
         if plugin_type in UNAVAILABLE:
             raise ConfigError(f"plugin type {plugin_type!r} is not available in this version")
         raise ConfigError(
-            unknown_name(plugin_type, "plugin type", self.types())
-            + "; `epp plugins list` prints them all"
+            unknown_name(
+                plugin_type,
+                "plugin type",
+                self.types(),
+                otherwise="; `epp plugins list` prints them all",
+            )
         )
 
 
