@@ -14,9 +14,9 @@ import asyncio
 import random
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import structlog
 
@@ -35,7 +35,7 @@ from epp.request_control.parsing import decoded, request_path
 from epp.scheduling.least_in_flight import least_in_flight
 
 if TYPE_CHECKING:
-    from epp.datastore.datastore import Datastore
+    from epp.datastore.datastore import Snapshot
     from epp.framework.endpoint import Endpoint
     from epp.framework.request_handling import Parser
     from epp.framework.scheduling import Scheduler, SchedulingResult
@@ -66,6 +66,20 @@ class DirectorSettings:
     """Whether every decision is a line in the debug log."""
 
 
+class PoolView(Protocol):
+    """What is read of the pool: all that a decision needs of a datastore."""
+
+    @property
+    def priorities(self) -> Mapping[str, int]:
+        """Priorities by the name of the objective a request asks for."""
+
+    def snapshot(self) -> Snapshot:
+        """The pool as of now."""
+
+    async def wait_synced(self) -> None:
+        """Return once the pool has been seen."""
+
+
 class _DeadlinePassed(Exception):
     """The decision took longer than it may."""
 
@@ -76,7 +90,7 @@ class Director:
     def __init__(
         self,
         *,
-        datastore: Datastore,
+        datastore: PoolView,
         plan: RequestPlan,
         metrics: Metrics,
         on_end: Callable[[ActiveRequest, TerminationCause], None],
