@@ -191,15 +191,14 @@ class ApproxPrefixCacheProducer(DataProducer, PreRequest, ResponseHeader, Endpoi
             "maxIndexEntries": self._parameters.max_index_entries,
             "totalPods": len(sizes),
             "pods": [
-                {"pod": f"{endpoint.pod_uid}:{endpoint.port}", "blocks": blocks}
-                for endpoint, blocks in sizes[:MAX_DUMPED_ENDPOINTS]
+                {"pod": pod, "blocks": blocks} for pod, blocks in sizes[:MAX_DUMPED_ENDPOINTS]
             ],
         }
 
     def _learn(self, prompt: _Prompt, endpoint: Endpoint) -> None:
         capacity = self._capacity(endpoint)
         for chain in prompt.chains:
-            self._index.insert(endpoint.id, capacity, chain)
+            self._index.insert(endpoint, capacity, chain)
         self._report()
 
     def _report(self) -> None:

@@ -21,14 +21,16 @@ from epp.plugins.producers.tallies import selected, tally
 
 _SWEPT_PER_BLOCK = 4
 _PIECES = 256
+_MANY_SLOTS = 256
 
 
 class _Holder:
     """What one endpoint is believed to hold; slots as masks with their one bit."""
 
-    __slots__ = ("capacity", "current", "current_blocks", "previous", "previous_blocks")
+    __slots__ = ("capacity", "current", "current_blocks", "pod", "previous", "previous_blocks")
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, pod: str, capacity: int) -> None:
+        self.pod = pod
         self.capacity = capacity
         self.current = 0
         self.current_blocks = 0
@@ -72,11 +74,11 @@ class PrefixIndex:
         """Width of the masks."""
         return self._slots
 
-    def sizes(self) -> dict[EndpointId, int]:
-        """How many blocks each endpoint is believed to hold."""
+    def sizes(self) -> dict[str, int]:
+        """How many blocks each endpoint is believed to hold, by namespace and name."""
         return {
-            endpoint: holder.current_blocks + holder.previous_blocks
-            for endpoint, holder in self._holders.items()
+            holder.pod: holder.current_blocks + holder.previous_blocks
+            for holder in self._holders.values()
         }
 
     def match(
@@ -104,13 +106,14 @@ class PrefixIndex:
                     counts[endpoint] = counts.get(endpoint, 0) + count
         return counts
 
-    def insert(self, endpoint: EndpointId, capacity: int, chain: Sequence[int]) -> None:
+    def insert(self, endpoint: Endpoint, capacity: int, chain: Sequence[int]) -> None:
         """`endpoint` computes these blocks. The capacity of its first insert stays in force."""
-        if not chain or endpoint in self._removed:
+        if not chain or endpoint.id in self._removed:
             return
-        holder = self._holders.get(endpoint)
+        holder = self._holders.get(endpoint.id)
         if holder is None:
-            holder = self._holders[endpoint] = _Holder(capacity)
+            holder = _Holder(f"{endpoint.namespace}/{endpoint.name}", capacity)
+            self._holders[endpoint.id] = holder
             holder.current = self._new_slot()
         # From the tail to the head: where a generation ends within a chain, it is the tail that is
         # forgotten first (decision 34).
@@ -118,7 +121,9 @@ class PrefixIndex:
         for end in range(len(chain), 0, -step):
             piece = chain[max(0, end - step) : end]
             self._insert(holder, piece)
-            self._sweep(_SWEPT_PER_BLOCK * len(piece))
+            # Many retired slots make wide masks: the more there are, the faster they are freed.
+            pace = _SWEPT_PER_BLOCK * (1 + len(self._retired) // _MANY_SLOTS)
+            self._sweep(pace * len(piece))
             if len(self._masks) * 2 >= self._max_entries and self._steps_to_relief <= 0:
                 self._relieve()
 
@@ -169,7 +174,8 @@ class PrefixIndex:
     def _relieve(self) -> None:
         self._steps_to_relief = len(self._order)
         for holder in self._holders.values():
-            self._turn(holder)
+            if holder.current_blocks or holder.previous_blocks:
+                self._turn(holder)
 
     def _new_slot(self) -> int:
         if self._free:

@@ -45,8 +45,8 @@ class NoHitLruScorer(Scorer, PreRequest, EndpointListener):
         )
         self._size = parameters.lru_size if parameters.lru_size > 0 else DEFAULT_SIZE
         self._key = f"cold/{context.name}"
-        self._used: dict[EndpointId, None] = {}
-        """Endpoints by their last cold request, oldest first."""
+        self._used: dict[EndpointId, str] = {}
+        """Endpoints and their names by their last cold request, oldest first."""
         self._removed = RemovedEndpoints()
 
     def score(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[float]:
@@ -68,7 +68,7 @@ class NoHitLruScorer(Scorer, PreRequest, EndpointListener):
             if endpoint.id in self._removed:
                 continue
             self._used.pop(endpoint.id, None)
-            self._used[endpoint.id] = None
+            self._used[endpoint.id] = f"{endpoint.namespace}/{endpoint.name}"
         while len(self._used) > self._size:
             del self._used[next(iter(self._used))]
 
@@ -83,7 +83,7 @@ class NoHitLruScorer(Scorer, PreRequest, EndpointListener):
 
     def dump_state(self) -> object:
         """Endpoints by their last cold request, oldest first."""
-        return {"used": [f"{endpoint.pod_uid}:{endpoint.port}" for endpoint in self._used]}
+        return {"used": list(self._used.values())}
 
     def _by_last_use(self, endpoints: Sequence[Endpoint]) -> list[float]:
         # Places count over all that were used, candidates or not, as in the reference.

@@ -298,7 +298,10 @@ def test_the_dump_names_endpoints_and_sizes_but_no_content() -> None:
         "entries": 3,
         "maxIndexEntries": 1_000_000,
         "totalPods": 2,
-        "pods": [{"pod": "uid-e1:8000", "blocks": 3}, {"pod": "uid-e2:8000", "blocks": 2}],
+        "pods": [
+            {"pod": "default/e1-rank-0", "blocks": 3},
+            {"pod": "default/e2-rank-0", "blocks": 2},
+        ],
     }
 
 

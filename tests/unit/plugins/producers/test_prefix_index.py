@@ -11,32 +11,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from epp.framework.endpoint import Endpoint, EndpointId
+from epp.framework.endpoint import Endpoint
 from epp.plugins.producers.prefix_index import PrefixIndex
 from tests.fakes.plugin_context import endpoint_of
 
 POOL = tuple(endpoint_of(str(number)) for number in range(5))
-ENDPOINTS = [endpoint.id for endpoint in POOL]
 Chain: TypeAlias = list[int]
 
-endpoints = st.sampled_from(ENDPOINTS)
+endpoints = st.sampled_from(POOL)
 chains = st.lists(st.integers(0, 40), max_size=12, unique=True)
 
 
 def matches(
     index: PrefixIndex, *chains: Sequence[int], endpoints: Sequence[Endpoint] = POOL
-) -> dict[EndpointId, int]:
-    return {endpoint.id: count for endpoint, count in index.match(chains, endpoints).items()}
+) -> dict[Endpoint, int]:
+    return index.match(chains, endpoints)
+
+
+def name_of(endpoint: Endpoint) -> str:
+    return f"default/{endpoint.name}"
 
 
 class NaiveIndex:
     """A set of blocks for each endpoint, or an LRU of so many, as the reference has it."""
 
     def __init__(self, capacity: int | None = None) -> None:
-        self.blocks: dict[EndpointId, OrderedDict[int, None]] = {}
+        self.blocks: dict[Endpoint, OrderedDict[int, None]] = {}
         self._capacity = capacity
 
-    def insert(self, endpoint: EndpointId, chain: Chain) -> None:
+    def insert(self, endpoint: Endpoint, chain: Chain) -> None:
         held = self.blocks.setdefault(endpoint, OrderedDict())
         for block in reversed(chain):
             held[block] = None
@@ -44,8 +47,8 @@ class NaiveIndex:
             if self._capacity is not None and len(held) > self._capacity:
                 held.popitem(last=False)
 
-    def match(self, chain: Chain) -> dict[EndpointId, int]:
-        counts: dict[EndpointId, int] = {}
+    def match(self, chain: Chain) -> dict[Endpoint, int]:
+        counts: dict[Endpoint, int] = {}
         for block in chain:
             holders = [endpoint for endpoint, held in self.blocks.items() if block in held]
             if not holders:
@@ -62,23 +65,23 @@ class BelowCapacity(RuleBasedStateMachine):
     def begin(self) -> None:
         self.index = PrefixIndex(1000)
         self.model = NaiveIndex()
-        self.removed: set[EndpointId] = set()
+        self.removed: set[Endpoint] = set()
 
     @rule(endpoint=endpoints, chain=chains)
-    def insert(self, endpoint: EndpointId, chain: Chain) -> None:
+    def insert(self, endpoint: Endpoint, chain: Chain) -> None:
         self.index.insert(endpoint, 50, chain)
         if endpoint not in self.removed:
             self.model.insert(endpoint, chain)
 
     @rule(endpoint=endpoints)
-    def remove(self, endpoint: EndpointId) -> None:
-        self.index.remove(endpoint)
+    def remove(self, endpoint: Endpoint) -> None:
+        self.index.remove(endpoint.id)
         self.model.blocks.pop(endpoint, None)
         self.removed.add(endpoint)
 
     @rule(endpoint=endpoints)
-    def come_back(self, endpoint: EndpointId) -> None:
-        self.index.admit(endpoint)
+    def come_back(self, endpoint: Endpoint) -> None:
+        self.index.admit(endpoint.id)
         self.removed.discard(endpoint)
 
     @rule(chain=chains)
@@ -87,8 +90,8 @@ class BelowCapacity(RuleBasedStateMachine):
 
     @invariant()
     def sizes_agree(self) -> None:
-        held = {endpoint: len(blocks) for endpoint, blocks in self.model.blocks.items() if blocks}
-        assert {e: size for e, size in self.index.sizes().items() if size} == held
+        held = {name_of(e): len(blocks) for e, blocks in self.model.blocks.items() if blocks}
+        assert {name: size for name, size in self.index.sizes().items() if size} == held
         assert self.index.size == sum(held.values())
 
 
@@ -105,14 +108,14 @@ class AtCapacity(RuleBasedStateMachine):
         self.model = NaiveIndex(capacity)
 
     @rule(endpoint=endpoints, chain=chains)
-    def insert(self, endpoint: EndpointId, chain: Chain) -> None:
+    def insert(self, endpoint: Endpoint, chain: Chain) -> None:
         self.index.insert(endpoint, self.capacity, chain)
         self.model.insert(endpoint, chain)
 
     @rule(endpoint=endpoints)
-    def replace(self, endpoint: EndpointId) -> None:
-        self.index.remove(endpoint)
-        self.index.admit(endpoint)
+    def replace(self, endpoint: Endpoint) -> None:
+        self.index.remove(endpoint.id)
+        self.index.admit(endpoint.id)
         self.model.blocks.pop(endpoint, None)
 
     @rule(chain=chains)
@@ -132,7 +135,7 @@ TestAtCapacity = AtCapacity.TestCase
 
 def test_a_hole_in_the_middle_is_not_seen_but_nobody_holding_a_block_ends_the_walk() -> None:
     index = PrefixIndex(1000)
-    one, two, *_ = ENDPOINTS
+    one, two, *_ = POOL
     index.insert(one, 50, [1, 2, 3, 5])
     index.insert(two, 50, [1, 3])
 
@@ -141,17 +144,17 @@ def test_a_hole_in_the_middle_is_not_seen_but_nobody_holding_a_block_ends_the_wa
 
 def test_only_the_endpoints_asked_about_are_told() -> None:
     index = PrefixIndex(1000)
-    for endpoint in ENDPOINTS:
+    for endpoint in POOL:
         index.insert(endpoint, 50, [1, 2])
 
-    assert matches(index, [1, 2], endpoints=POOL[:2]) == dict.fromkeys(ENDPOINTS[:2], 2)
-    assert matches(index, [1, 2], endpoints=list(POOL[3:])) == dict.fromkeys(ENDPOINTS[3:], 2)
+    assert matches(index, [1, 2], endpoints=POOL[:2]) == dict.fromkeys(POOL[:2], 2)
+    assert matches(index, [1, 2], endpoints=list(POOL[3:])) == dict.fromkeys(POOL[3:], 2)
     assert matches(index, [1, 2], endpoints=()) == {}
 
 
 def test_several_prompts_are_summed_up() -> None:
     index = PrefixIndex(1000)
-    one, two, *_ = ENDPOINTS
+    one, two, *_ = POOL
     index.insert(one, 50, [1, 2])
     index.insert(two, 50, [7])
 
@@ -160,18 +163,18 @@ def test_several_prompts_are_summed_up() -> None:
 
 def test_a_chain_longer_than_the_cache_loses_its_tail_first() -> None:
     index = PrefixIndex(1000)
-    [one, *_] = ENDPOINTS
+    [one, *_] = POOL
 
     index.insert(one, 10, list(range(100)))
     index.insert(one, 10, list(range(200, 205)))
 
     assert matches(index, list(range(100)))[one] >= 10
-    assert index.sizes()[one] < 20
+    assert index.sizes()[name_of(one)] < 20
 
 
 def test_another_endpoint_keeps_what_it_has_while_one_is_over_its_capacity() -> None:
     index = PrefixIndex(1000)
-    busy, idle, *_ = ENDPOINTS
+    busy, idle, *_ = POOL
     index.insert(idle, 50, [1, 2, 3])
 
     for start in range(100, 400, 10):
@@ -184,8 +187,8 @@ def test_the_slot_of_a_removed_endpoint_brings_nothing_to_the_next_one() -> None
     index = PrefixIndex(1000)
     pool = tuple(endpoint_of(str(number)) for number in range(200))
     for number, endpoint in enumerate(pool):
-        index.insert(endpoint.id, 50, [1, 2, number + 10])
-        assert matches(index, [1, 2], endpoints=pool) == {endpoint.id: 2}
+        index.insert(endpoint, 50, [1, 2, number + 10])
+        assert matches(index, [1, 2], endpoints=pool) == {endpoint: 2}
         index.remove(endpoint.id)
         assert matches(index, [1, 2], endpoints=pool) == {}
 
@@ -196,18 +199,18 @@ def test_200_000_different_prompts_stay_within_the_bound() -> None:
     most = 0
 
     for number in range(200_000):
-        endpoint = ENDPOINTS[number % len(ENDPOINTS)]
+        endpoint = POOL[number % len(POOL)]
         index.insert(endpoint, 31_250, [rng.getrandbits(64) for _ in range(4)])
         most = max(most, len(index))
 
     assert 8_000 < most <= 16_384
     assert len(index) > 4_000
-    assert all(index.sizes()[endpoint] > 100 for endpoint in ENDPOINTS)
+    assert all(index.sizes()[name_of(endpoint)] > 100 for endpoint in POOL)
 
 
 @given(st.lists(st.tuples(endpoints, st.integers(0, 3000), st.integers(1, 700))), st.data())
 def test_the_bound_holds_whatever_the_lengths_of_prompts(
-    inserts: list[tuple[EndpointId, int, int]], data: st.DataObject
+    inserts: list[tuple[Endpoint, int, int]], data: st.DataObject
 ) -> None:
     index = PrefixIndex(512)
 
@@ -219,12 +222,23 @@ def test_the_bound_holds_whatever_the_lengths_of_prompts(
 def test_slots_are_used_again_while_endpoints_come_and_go() -> None:
     index = PrefixIndex(100_000)
     stays = endpoint_of("stays")
-    index.insert(stays.id, 31_250, list(range(5000)))
+    index.insert(stays, 31_250, list(range(5000)))
 
     for number in range(3000):
-        endpoint = EndpointId(f"uid-{number}", 8000)
+        endpoint = endpoint_of(str(number))
         index.insert(endpoint, 31_250, list(range(100)))
-        index.remove(endpoint)
+        index.remove(endpoint.id)
 
     assert index.slots < 100
-    assert matches(index, list(range(5000)), endpoints=[stays]) == {stays.id: 5000}
+    assert matches(index, list(range(5000)), endpoints=[stays]) == {stays: 5000}
+
+
+def test_a_tiny_cache_beside_large_ones_does_not_make_masks_ever_wider() -> None:
+    index = PrefixIndex(1_000_000)
+    large, tiny, *_ = POOL
+    index.insert(large, 400_000, range(300_000))
+
+    for start in range(1_000_000, 1_300_000, 100):
+        index.insert(tiny, 100, range(start, start + 100))
+
+    assert index.slots < 1200

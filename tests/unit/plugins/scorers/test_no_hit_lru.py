@@ -106,7 +106,7 @@ def test_a_removed_endpoint_takes_no_place_not_even_by_a_late_request() -> None:
     scorer.endpoint_removed(E1)
     scorer.pre_request(late, picked(E1))
 
-    assert scorer.dump_state() == {"used": ["uid-e2:8000"]}
+    assert scorer.dump_state() == {"used": ["default/e2-rank-0"]}
     assert scores(scorer, [E2, E3]) == [0, 1]
 
 
@@ -117,7 +117,7 @@ def test_an_endpoint_that_comes_back_is_used_again() -> None:
     scorer.endpoint_added(E1)
     use(scorer, E1)
 
-    assert scorer.dump_state() == {"used": ["uid-e1:8000"]}
+    assert scorer.dump_state() == {"used": ["default/e1-rank-0"]}
 
 
 @pytest.mark.parametrize(("size", "kept"), [(2, 2), (0, 4), (-1, 4)])
@@ -128,7 +128,7 @@ def test_only_so_many_endpoints_are_remembered(size: int, kept: int) -> None:
         use(scorer, endpoint)
 
     assert scorer.dump_state() == {
-        "used": [f"{endpoint.id.pod_uid}:8000" for endpoint in POOL[-kept:]]
+        "used": [f"default/{endpoint.name}" for endpoint in POOL[-kept:]]
     }
 
 
