@@ -208,6 +208,7 @@ OURS = [
     ("plugins_switched_off_total", "counter", "plugin_type plugin_name"),
     ("pool_file_errors_total", "counter", "kind"),
     ("pool_reloads_total", "counter", "outcome"),
+    ("config_reloads_total", "counter", "outcome"),
     ("ready", "gauge", ""),
     ("scrape_interval_seconds", "gauge", "source_type"),
     ("stale_endpoints", "gauge", ""),
