@@ -37,6 +37,13 @@ class Answer(NamedTuple):
     """Whether no other answer can follow on this connection."""
 
 
+class _Framing(NamedTuple):
+    status: int
+    size: int | None
+    chunked: bool
+    is_last: bool
+
+
 class AnswerReader:
     """One answer after another; `feed` it what comes, `finish` it when the connection ends."""
 
@@ -44,6 +51,8 @@ class AnswerReader:
         "_body_size",
         "_chunked",
         "_chunks",
+        "_framing",
+        "_head",
         "_head_bytes",
         "_is_last",
         "_parts",
@@ -54,6 +63,8 @@ class AnswerReader:
     )
 
     def __init__(self) -> None:
+        self._head = b""
+        self._framing = _Framing(0, None, False, False)
         self._reset()
 
     def _reset(self) -> None:
@@ -119,42 +130,11 @@ class AnswerReader:
                 raise TooLarge(f"more than {MAX_HEAD_BYTES} bytes of headers")
 
     def _read_head(self, head: bytes) -> None:
-        lines = head.lower().split(b"\r\n")
-        status = lines[0][9:12]
-        if lines[0][7:9] not in (b"0 ", b"1 ") or not status.isdigit():
-            raise NotUnderstood("status line")
-        self._status = int(status)
-        fields: dict[bytes, bytes] = {}
-        for line in lines[1:]:
-            name, colon, value = line.partition(b":")
-            if not colon or name[:1] in (b" ", b"\t"):
-                raise NotUnderstood("header line")
-            if name in _NAMES:
-                if name in fields:
-                    raise NotUnderstood(f"{name.decode()} more than once")
-                fields[name] = value.strip()
-        self._read_framing(fields, is_old=lines[0][7:9] == b"0 ")
-
-    def _read_framing(self, fields: dict[bytes, bytes], *, is_old: bool) -> None:
-        if self._status == _SWITCHING_PROTOCOLS or self._status < 100:
-            raise NotUnderstood(f"status {self._status}")
-        if fields.get(b"content-encoding", b"identity") != b"identity":
-            raise NotUnderstood("content-encoding")
-        connection = fields.get(b"connection", b"")
-        self._is_last = b"close" in connection or (is_old and b"keep-alive" not in connection)
-        coding, length = fields.get(b"transfer-encoding"), fields.get(b"content-length")
-        if coding is not None:
-            if coding != b"chunked" or length is not None or is_old:
-                raise NotUnderstood("transfer-encoding")
-            self._chunked = True
-        elif self._status in (_NO_CONTENT, _NOT_MODIFIED):
-            self._size = 0
-        elif length is not None:
-            if not length.isdigit():
-                raise NotUnderstood("content-length")
-            self._size = int(length)
-            if self._size > MAX_BODY_BYTES:
-                raise TooLarge(f"more than {MAX_BODY_BYTES} bytes of body")
+        # Within a second most servers repeat theirs to the byte, the date included.
+        if head != self._head:
+            self._framing = _framing_of(head)
+            self._head = head
+        self._status, self._size, self._chunked, self._is_last = self._framing
 
     def _read_chunks(self, data: bytes) -> Answer | None:
         chunks = self._chunks
@@ -201,10 +181,49 @@ class AnswerReader:
         if surplus and self._size is not None:
             body = body[: self._size]
         # Bytes after the end belong to no request of ours: that connection is not trusted again.
-        is_last = self._is_last or surplus or (self._size is None and not self._chunked)
-        answer = Answer(self._status, body, is_last)
+        answer = Answer(self._status, body, self._is_last or surplus)
         self._reset()
         return answer
+
+
+def _framing_of(head: bytes) -> _Framing:
+    lines = head.lower().split(b"\r\n")
+    version, status = lines[0][7:9], lines[0][9:12]
+    if version not in (b"0 ", b"1 ") or not status.isdigit():
+        raise NotUnderstood("status line")
+    fields: dict[bytes, bytes] = {}
+    for line in lines[1:]:
+        name, colon, value = line.partition(b":")
+        if not colon or name[:1] in (b" ", b"\t"):
+            raise NotUnderstood("header line")
+        if name in _NAMES:
+            if name in fields:
+                raise NotUnderstood(f"{name.decode()} more than once")
+            fields[name] = value.strip()
+    return _framing(int(status), fields, is_old=version == b"0 ")
+
+
+def _framing(status: int, fields: dict[bytes, bytes], *, is_old: bool) -> _Framing:
+    if status == _SWITCHING_PROTOCOLS or status < 100:
+        raise NotUnderstood(f"status {status}")
+    if fields.get(b"content-encoding", b"identity") != b"identity":
+        raise NotUnderstood("content-encoding")
+    connection = fields.get(b"connection", b"")
+    is_last = b"close" in connection or (is_old and b"keep-alive" not in connection)
+    coding, length = fields.get(b"transfer-encoding"), fields.get(b"content-length")
+    if coding is not None:
+        if coding != b"chunked" or length is not None or is_old:
+            raise NotUnderstood("transfer-encoding")
+        return _Framing(status, None, True, is_last)
+    if status in (_NO_CONTENT, _NOT_MODIFIED):
+        return _Framing(status, 0, False, is_last)
+    if length is None:
+        return _Framing(status, None, False, True)
+    if not length.isdigit():
+        raise NotUnderstood("content-length")
+    if len(length) > len(str(MAX_BODY_BYTES)) or int(length) > MAX_BODY_BYTES:
+        raise TooLarge(f"more than {MAX_BODY_BYTES} bytes of body")
+    return _Framing(status, int(length), False, is_last)
 
 
 def _chunk_size(line: bytearray) -> int:

@@ -213,7 +213,7 @@ STD_DEV_RUNNING = GaugeSpec(
 )
 PER_ENDPOINT_QUEUE_SIZE = GaugeSpec(
     name="llm_d_epp_per_endpoint_queue_size",
-    help="[ALPHA] Requests waiting at an endpoint, as last reported.",
+    help="[ALPHA] Requests waiting at an endpoint, as last reported; 0 while it is stale.",
     labels=("name", "model_server_endpoint"),
     twin=Twin(
         name="inference_pool_per_pod_queue_size",

@@ -67,7 +67,7 @@ class PoolMetrics:
             self._ready.labels((self._name,)).set(self._size)
 
     def refresh(self, oldest: float) -> None:
-        """Look at the scraped endpoints; fresh are those whose metrics came after `oldest`.
+        """Look at the scraped endpoints; those with metrics from after `oldest` are fresh.
 
         Averages keep their values while no endpoint is fresh (datalayer §5).
         """
@@ -75,9 +75,9 @@ class PoolMetrics:
             return
         name = (self._name,)
         fresh = [
-            metrics
-            for metrics in [endpoint.state.metrics for endpoint in self._scraped()]
-            if metrics.updated_at is not None and metrics.updated_at > oldest
+            state.metrics
+            for state in [endpoint.state for endpoint in self._scraped()]
+            if not state.is_stale and (state.metrics.updated_at or 0.0) > oldest
         ]
         self._ready.labels(name).set(len(fresh))
         if not fresh:

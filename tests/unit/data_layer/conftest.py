@@ -27,6 +27,7 @@ class Scene:
         self.datastore = datastore
         self.metrics = metrics
         self.pages = FakePages()
+        self.stood_still = 0.0
 
     def add_pods(self, count: int, first: int = 1) -> list[Endpoint]:
         """Pods `p1`, `p2` ... appear at once, at 10.0.0.1, 10.0.0.2 ..."""
@@ -42,7 +43,8 @@ class Scene:
         return self.pages.server(f"10.0.0.{number}:8000")
 
     def now(self) -> float:
-        return asyncio.get_running_loop().time()
+        """What the data layer takes for the time."""
+        return asyncio.get_running_loop().time() + self.stood_still
 
 
 Story = Callable[[Scene], Awaitable[None]]
@@ -60,7 +62,12 @@ async def a_scene(
     settings: DataLayerSettings,
     pods: int,
 ) -> AsyncIterator[Scene]:
-    clock = asyncio.get_running_loop().time
+    scenes: list[Scene] = []
+
+    def clock() -> float:
+        now = asyncio.get_running_loop().time()
+        return scenes[0].now() if scenes else now
+
     datastore = Datastore(now=clock)
     datastore.set_pool(pool_of(8000))
     metrics = Metrics(now=clock)
@@ -77,6 +84,7 @@ async def a_scene(
     )
     scene = Scene(layer, datastore, metrics)
     scene.pages = pages
+    scenes.append(scene)
     datastore.subscribe(lambda change: metrics.pool_changed("pool", len(change.new.endpoints)))
     scene.add_pods(pods)
     layer.start()

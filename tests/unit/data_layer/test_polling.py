@@ -4,7 +4,10 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
+from epp.framework.data_layer import HttpTarget
+from epp.framework.endpoint import Endpoint
 from tests.fakes.data_layer import (
     AttributeExtractor,
     FailingExtractor,
@@ -284,3 +287,40 @@ def test_a_failed_poll_changes_nothing_and_is_counted_once(play: Play) -> None:
             assert value_of(scene.metrics, name, source_type="page-source") == 1
 
     play(story)
+
+
+def test_what_is_asked_for_and_what_is_done_instead_is_said(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        await asyncio.sleep(1)
+
+        assert len(scene.server().asked_at) == pytest.approx(20, abs=1)
+
+    own = (PageSource("own", interval=0.12, path="/own"), [AttributeExtractor()])
+    with capture_logs() as logs:
+        play(story, [(PageSource(), [LoadExtractor()]), own], refresh_seconds=0.01)
+
+    raised, rounded = logs
+    assert raised["event"] == "--refresh-metrics-interval is raised to its least value"
+    assert (rounded["source"], rounded["interval"], rounded["used"]) == ("own", 0.12, 0.1)
+
+
+def test_a_source_that_fails_to_name_its_page_is_asked_again(play: Play) -> None:
+    class Fickle(PageSource):
+        fails = True
+
+        def target(self, endpoint: Endpoint) -> HttpTarget:
+            if self.fails:
+                raise KeyError("port")
+            return super().target(endpoint)
+
+    source = Fickle()
+
+    async def story(scene: Scene) -> None:
+        await asyncio.sleep(3)
+        assert scene.endpoint().is_stale
+        assert scene.layer.views()[0].sources[0].last_error == "page-source failed: KeyError"
+        source.fails = False
+        await asyncio.sleep(1.1)
+        assert not scene.endpoint().is_stale
+
+    play(story, [(source, [LoadExtractor()])])

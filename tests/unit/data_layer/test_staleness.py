@@ -206,3 +206,15 @@ def test_a_single_failure_is_no_line(play: Play) -> None:
         play(story)
 
     assert logs == []
+
+
+def test_a_process_that_stood_still_blames_no_server(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        await asyncio.sleep(1)
+        scene.stood_still = 30
+        for _ in range(100):
+            await asyncio.sleep(0.01)
+            assert not any(each.is_stale for each in scene.datastore.snapshot().endpoints)
+        assert value_of(scene.metrics, "llm_d_epp_datalayer_poll_errors_total") == 0
+
+    play(story, pods=20)

@@ -1,0 +1,76 @@
+"""Many model servers in one process: each has a port, all serve the same page of metrics.
+
+Prints the ports and serves until it is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import cast
+
+from epp.support.event_loop import run_in_loop
+
+
+def page_of(size: int) -> bytes:
+    """A page as vLLM writes it, of about `size` bytes: what matters is in the middle."""
+    lines = [
+        "# HELP vllm:num_requests_running Number of requests in model execution batches.",
+        "# TYPE vllm:num_requests_running gauge",
+        'vllm:num_requests_running{engine="0",model_name="meta-llama/Llama-3.1-8B"} 3.0',
+        "# HELP vllm:num_requests_waiting Number of requests waiting to be processed.",
+        "# TYPE vllm:num_requests_waiting gauge",
+        'vllm:num_requests_waiting{engine="0",model_name="meta-llama/Llama-3.1-8B"} 2.0',
+        "# HELP vllm:kv_cache_usage_perc KV-cache usage. 1 means 100 percent usage.",
+        "# TYPE vllm:kv_cache_usage_perc gauge",
+        'vllm:kv_cache_usage_perc{engine="0",model_name="meta-llama/Llama-3.1-8B"} 0.25',
+    ]
+    filler = 'vllm:time_to_first_token_seconds_bucket{{engine="0",le="{}",model_name="m"}} {}.0'
+    length = sum(map(len, lines))
+    number = 0
+    lines += [
+        "# TYPE vllm:lora_requests_info gauge",
+        'vllm:lora_requests_info{max_lora="4",running_lora_adapters="a, b",'
+        'waiting_lora_adapters=""} 1.7e+09',
+        "# TYPE vllm:cache_config_info gauge",
+        'vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="27000"} 1.0',
+    ]
+    while length < size:
+        line = filler.format(number / 1000, number)
+        lines.insert(0 if number % 2 else len(lines), line)
+        length += len(line) + 1
+        number += 1
+    return "\n".join(lines).encode() + b"\n"
+
+
+class Server(asyncio.Protocol):
+    """Answers whatever comes, once for each read."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+        self._transport: asyncio.WriteTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.WriteTransport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(self._answer)
+
+
+async def serve(count: int, size: int) -> None:
+    """Listen on `count` ports for ever."""
+    page = page_of(size)
+    head = "HTTP/1.1 200 OK\r\ndate: Mon, 01 Jan 2024 00:00:00 GMT\r\nserver: uvicorn\r\n"
+    kind = "content-type: text/plain; version=0.0.4; charset=utf-8\r\n"
+    answer = f"{head}content-length: {len(page)}\r\n{kind}\r\n".encode() + page
+    loop = asyncio.get_running_loop()
+    servers = [
+        await loop.create_server(lambda: Server(answer), "127.0.0.1", 0) for _ in range(count)
+    ]
+    print("ports", *[server.sockets[0].getsockname()[1] for server in servers], flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    run_in_loop(serve(int(sys.argv[1]), int(sys.argv[2])))
