@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from epp.observability.logging import LogFormat
 
 MAX_TEXT = 128
+MAX_REASON = 256
+"""Made here, and as long as a handful of scorers with names of their own."""
 _PATH_WIDTH = 20
 _MODEL_WIDTH = 16
 
@@ -107,7 +109,7 @@ def json_line(record: RequestRecord, at: datetime) -> str:
     for name in RequestRecord.__slots__:
         value = getattr(record, name)
         if isinstance(value, str):
-            value = printable(value, MAX_TEXT)
+            value = printable(value, MAX_REASON if name == "reason" else MAX_TEXT)
         elif isinstance(value, float):
             value = round(value, 6)
         if value is not None and value != "":
@@ -116,7 +118,7 @@ def json_line(record: RequestRecord, at: datetime) -> str:
 
 
 def _outcome(record: RequestRecord) -> str:
-    because = f" ({printable(record.reason, MAX_TEXT)})" if record.reason else ""
+    because = f" ({printable(record.reason, MAX_REASON)})" if record.reason else ""
     if not record.endpoint:
         kind = record.details.removeprefix("epp_").removeprefix("rejected_")
         return f"-> {f'rejected: {_word(kind)}' if kind else 'no endpoint'}{because}"

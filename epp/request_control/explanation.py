@@ -11,17 +11,27 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 8
 """Candidates told of in a header or a log line."""
+MOST_SCORERS = 5
+"""Scorers told of in a log line: those that count most."""
+MOST_FILTERS = 3
+MOST_PROFILES = 4
 
 
 def reason_of(result: SchedulingResult) -> str:
-    """What the profiles made of the first endpoint of each, the primary one first."""
+    """How the picked endpoint compares with the others, and what other profiles picked.
+
+    What matters most comes first: lines are cut at their end.
+    """
     if result.note:
         return result.note
-    names = [result.primary, *(name for name in result.profiles if name != result.primary)]
-    texts = [_profile_text(result.profiles[name]) for name in names]
-    if len(names) == 1:
-        return texts[0]
-    return "; ".join(f"{name}: {text}" for name, text in zip(names, texts, strict=True))
+    text = _primary_text(result.profiles[result.primary])
+    others = [name for name in result.profiles if name != result.primary]
+    if not others:
+        return text
+    told = [f"{name} {_short_text(result.profiles[name])}" for name in others[:MOST_PROFILES]]
+    if len(others) > MOST_PROFILES:
+        told.append(f"and {len(others) - MOST_PROFILES} more profiles")
+    return "; ".join([f"{result.primary} {text}", *told])
 
 
 def scores_by_endpoint(result: SchedulingResult) -> dict[str, float]:
@@ -56,25 +66,68 @@ def _score_text(scorer: ScorerResult, index: int) -> str:
     return f"{scorer.name} {score:.4g}x{scorer.weight:g}"
 
 
-def _profile_text(profile: ProfileResult) -> str:
+def _primary_text(profile: ProfileResult) -> str:
+    index = _place(profile)
+    text = f"{_rank(profile, index)}{_filtered_text(profile)}"
+    if index is None or not profile.scorers:
+        return text
+    return f"{text}: {profile.totals[index]:.2f} = {_sum_text(profile.scorers, index)}"
+
+
+def _short_text(profile: ProfileResult) -> str:
+    """For profiles whose endpoint is not where the request goes."""
+    index = _place(profile)
+    scored = "" if index is None or not profile.scorers else f": {profile.totals[index]:.2f}"
+    return f"-> {profile.endpoints[0].address} {_rank(profile, index)}{scored}"
+
+
+def _rank(profile: ProfileResult, index: int | None) -> str:
+    """The picked endpoint among the candidates; not every picker takes the best."""
     count = len(profile.candidates)
-    filtered = len(profile.filters[0].before) - count if profile.filters else 0
-    among = f"of {count} endpoint{'s' * (count != 1)}"
-    if filtered:
-        among += f" ({filtered} filtered out)"
-    picked = profile.endpoints[0]
-    total = _at(profile, picked, profile.totals)
-    if total is None or not profile.scorers:
-        return among
-    parts = [
-        f"{scorer.name} {_at(profile, picked, scorer.scores) or 0:.2f}x{scorer.weight:g}"
-        for scorer in profile.scorers
-    ]
-    return f"{' + '.join(parts)} = {total:.2f}, best {among}"
+    if count == 1:
+        return "only endpoint"
+    if index is None or not profile.scorers:
+        return f"one of {count} endpoints"
+    total, best = profile.totals[index], max(profile.totals)
+    if total < best:
+        return f"one of {count} endpoints, the best with {best:.2f}"
+    equals = profile.totals.count(total)
+    if equals == count:
+        return f"one of {count} equal endpoints"
+    return f"{'best' if equals == 1 else f'one of {equals} best'} of {count} endpoints"
 
 
-def _at(profile: ProfileResult, endpoint: Endpoint, values: Sequence[float]) -> float | None:
-    for candidate, value in zip(profile.candidates, values, strict=False):
-        if candidate is endpoint:
-            return value
+def _filtered_text(profile: ProfileResult) -> str:
+    by = [(each.name, len(each.before) - len(each.after)) for each in profile.filters]
+    dropped = [(name, count) for name, count in by if count]
+    if not dropped:
+        return ""
+    names = [f"{name} {count}" for name, count in dropped[:MOST_FILTERS]]
+    if len(dropped) > MOST_FILTERS:
+        names.append("...")
+    return f" ({sum(count for _, count in dropped)} filtered out: {', '.join(names)})"
+
+
+def _sum_text(scorers: Sequence[ScorerResult], index: int) -> str:
+    shown = scorers
+    if len(scorers) > MOST_SCORERS:
+        shown = sorted(scorers, key=lambda each: -abs(each.weight * each.scores[index]))
+        shown = shown[:MOST_SCORERS]
+    parts = [f"{_short(each.name)} {each.scores[index]:.2f}x{each.weight:g}" for each in shown]
+    if len(scorers) > MOST_SCORERS:
+        parts.append(f"{len(scorers) - MOST_SCORERS} more")
+    return " + ".join(parts)
+
+
+def _short(scorer: str) -> str:
+    # Scorers stand where only scorers do, and three of them fill a line.
+    return scorer.removesuffix("-scorer") or scorer
+
+
+def _place(profile: ProfileResult) -> int | None:
+    """Where the picked endpoint is among the candidates."""
+    picked: Endpoint = profile.endpoints[0]
+    for index, candidate in enumerate(profile.candidates):
+        if candidate is picked:
+            return index if index < len(profile.totals) else None
     return None

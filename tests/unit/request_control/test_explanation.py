@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from epp.framework.endpoint import Endpoint
+from epp.framework.scheduling import (
+    FilterResult,
+    ProfileResult,
+    SchedulingResult,
+    ScorerResult,
+)
+from epp.observability.request_log import MAX_REASON
+from epp.request_control.explanation import reason_of
+from tests.fakes.plugin_context import endpoint_of
+
+ENDPOINTS = [endpoint_of(f"e{number}", address=f"10.0.0.{number}:80") for number in (1, 2, 3)]
+A, B, C = ENDPOINTS
+DEFAULT = {
+    "queue-scorer": (2.0, [1.0, 0.5, 0.0]),
+    "kv-cache-utilization-scorer": (2.0, [0.25, 1.0, 1.0]),
+    "prefix-cache-scorer": (3.0, [1.0, 0.0, 0.0]),
+}
+
+
+def profile(
+    scores: Mapping[str, tuple[float, Sequence[float]]],
+    picked: Endpoint = A,
+    candidates: Sequence[Endpoint] = (A, B, C),
+    filters: Sequence[FilterResult] = (),
+) -> ProfileResult:
+    totals = [0.0] * len(candidates)
+    for weight, values in scores.values():
+        totals = [total + weight * value for total, value in zip(totals, values, strict=True)]
+    scorers = [ScorerResult(name, weight, values) for name, (weight, values) in scores.items()]
+    return ProfileResult(
+        endpoints=(picked,), candidates=candidates, totals=totals, scorers=scorers, filters=filters
+    )
+
+
+def reason(only: ProfileResult) -> str:
+    return reason_of(SchedulingResult(primary="default", profiles={"default": only}))
+
+
+def test_the_best_endpoint_is_explained_by_what_each_scorer_gave_it() -> None:
+    assert reason(profile(DEFAULT)) == (
+        "best of 3 endpoints:"
+        " 5.50 = queue 1.00x2 + kv-cache-utilization 0.25x2 + prefix-cache 1.00x3"
+    )
+
+
+@pytest.mark.parametrize(
+    ("scores", "told"),
+    [
+        ([1.0, 1.0, 0.0], "one of 2 best of 3 endpoints: 1.00 = queue 1.00x1"),
+        ([0.5, 0.5, 0.5], "one of 3 equal endpoints: 0.50 = queue 0.50x1"),
+        ([0.5, 1.0, 0.0], "one of 3 endpoints, the best with 1.00: 0.50 = queue 0.50x1"),
+    ],
+    ids=["takes turns with some", "takes turns with all", "drawn by lot"],
+)
+def test_it_does_not_claim_more_than_the_scores_say(scores: list[float], told: str) -> None:
+    assert reason(profile({"queue-scorer": (1.0, scores)})) == told
+
+
+def test_without_scorers_there_is_nothing_to_compare() -> None:
+    assert reason(profile({})) == "one of 3 endpoints"
+    assert reason(profile({}, candidates=[A])) == "only endpoint"
+
+
+def test_filters_are_told_that_took_something_out() -> None:
+    filters = [
+        FilterResult("all-pass", ENDPOINTS, ENDPOINTS),
+        FilterResult("healthy", ENDPOINTS, [A, B]),
+        FilterResult("by-label", [A, B], [A]),
+    ]
+
+    told = reason(profile({"queue-scorer": (1.0, [0.5])}, candidates=[A], filters=filters))
+
+    assert told == "only endpoint (2 filtered out: healthy 1, by-label 1): 0.50 = queue 0.50x1"
+
+
+def test_other_profiles_are_told_with_what_they_picked() -> None:
+    decode = profile({"queue-scorer": (1.0, [1.0, 0.5, 0.0])})
+    prefill = profile({"prefix-cache-scorer": (2.0, [0.0, 1.0, 0.0])}, picked=B)
+    result = SchedulingResult(primary="decode", profiles={"prefill": prefill, "decode": decode})
+
+    assert reason_of(result) == (
+        "decode best of 3 endpoints: 1.00 = queue 1.00x1;"
+        " prefill -> 10.0.0.2:80 best of 3 endpoints: 2.00"
+    )
+
+
+def test_a_long_list_of_plugins_shows_those_that_count_most() -> None:
+    scores = {f"s{number}-scorer": (1.0, [number / 10, 0.0, 0.0]) for number in range(9)}
+
+    told = reason(profile(scores))
+
+    assert told == (
+        "best of 3 endpoints: 3.60 ="
+        " s8 0.80x1 + s7 0.70x1 + s6 0.60x1 + s5 0.50x1 + s4 0.40x1 + 4 more"
+    )
+
+
+def test_many_profiles_and_filters_stay_short() -> None:
+    filters = [FilterResult(f"filter-{number}", ENDPOINTS, ENDPOINTS[:2]) for number in range(100)]
+    profiles = {f"profile-{number}": profile(DEFAULT, filters=filters) for number in range(100)}
+
+    told = reason_of(SchedulingResult(primary="profile-0", profiles=profiles))
+
+    assert "filter-2 1, ...)" in told
+    assert told.endswith("and 95 more profiles")
+    assert len(told) < 3 * MAX_REASON
+
+
+def test_what_the_profile_handler_has_to_say_comes_instead() -> None:
+    only = profile(DEFAULT)
+    result = SchedulingResult(primary="default", profiles={"default": only}, note="as asked for")
+
+    assert reason_of(result) == "as asked for"
