@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TextIO, cast
 
 import structlog
@@ -104,6 +104,10 @@ class Application:
     def snapshot(self) -> Snapshot:
         """The pool as requests see it."""
         return self._datastore.snapshot()
+
+    def profiles(self) -> Sequence[str]:
+        """What is picked by, in a line for each scheduling profile."""
+        return self._picking.profiles
 
     async def wait_synced(self) -> None:
         """Return once pool and pods have been read."""

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import structlog
 
 from epp.config.assembly import Assembly, assemble
-from epp.config.loader import load_config, read_config
+from epp.config.loader import MAX_BYTES, load_config, read_config
 from epp.config.plugin_registry import PluginRegistry
+from epp.config.summary import profile_lines
 from epp.data_layer.data_layer import DataLayer
 from epp.data_layer.settings import DataLayerSettings
 from epp.framework.errors import ConfigError
@@ -56,6 +57,8 @@ class Picking:
         self._now = now
         self._registry = PluginRegistry.installed()
         self._use: Callable[[RequestPlan], None] = lambda _: None
+        # Before it is read: a change that falls in between is a change, too.
+        self._content = _content(options.config_file)
         self._assembly = self._assemble(self._read(), previous=None)
         self.problem: str | None = None
         """Why the configuration file as it is now is not in force."""
@@ -87,6 +90,11 @@ class Picking:
         return self._assembly.discovery
 
     @property
+    def profiles(self) -> Sequence[str]:
+        """What is picked by, in a line for each profile."""
+        return profile_lines(self._assembly.blueprint)
+
+    @property
     def parsers(self) -> Sequence[Parser]:
         """Parsers in force."""
         return [plugin for plugin in self._assembly.plugins.values() if isinstance(plugin, Parser)]
@@ -104,12 +112,11 @@ class Picking:
         path = self._options.config_file
         if path is None:
             return
-        content = await asyncio.to_thread(_content, path)
         async with aclosing(watch_file(path)) as changes:
             async for _ in changes:
-                current = await asyncio.to_thread(_content, path)
-                if current != content:
-                    content = current
+                content = await asyncio.to_thread(_content, path)
+                if content != self._content:
+                    self._content = content
                     await self._reload()
 
     async def _reload(self) -> None:
@@ -155,9 +162,13 @@ def _source_of_endpoints(assembly: Assembly) -> Path | None:
     return None if assembly.discovery is None else assembly.discovery.path
 
 
-def _content(path: Path) -> bytes | None:
+def _content(path: Path | None) -> bytes | None:
+    """The beginning of a file, as much as a configuration may have; None: it can't be read."""
+    if path is None:
+        return None
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
     except OSError:
         return None
 

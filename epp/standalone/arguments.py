@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from epp.app.flag_kinds import Bytes, IpAddress, Port, kind_of, whole_number
+from epp.config.loader import read_config
 from epp.framework.errors import ConfigError
 from epp.standalone.command import run_standalone
 from epp.standalone.options import StandaloneOptions
@@ -21,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     largest_body = StandaloneOptions().max_request_body_bytes
     _add_model_servers(parser.add_argument_group("Model servers"))
+    _add_picking(parser.add_argument_group("How endpoints are picked"))
     _add_ports(parser.add_argument_group("Ports (a taken one moves to the next that is free)"))
     others = parser.add_argument_group("Others")
     others.add_argument(
@@ -75,6 +77,30 @@ def _add_model_servers(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def _add_picking(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--config-file",
+        type=Path,
+        metavar="FILE",
+        help="EndpointPickerConfig; read on change (default: what `epp config check` prints)",
+    )
+    group.add_argument(
+        "--allow-experimental-plugins",
+        action="store_true",
+        help="allow plugins whose stability is Alpha",
+    )
+    group.add_argument(
+        "--decision-header",
+        action="store_true",
+        help="response header x-epp-decision: which scorer gave whom what",
+    )
+    group.add_argument(
+        "--emit-endpoint-scores",
+        action="store_true",
+        help="every candidate's total as dynamic metadata, and in --envoy-access-log",
+    )
+
+
 def _add_ports(group: argparse._ArgumentGroup) -> None:
     defaults = StandaloneOptions()
     group.add_argument(
@@ -112,6 +138,8 @@ def options_from(namespace: argparse.Namespace) -> StandaloneOptions:
         )
         if value is not None
     ]
+    if namespace.config_file is not None and read_config(namespace.config_file).discovery:
+        given.append("dataLayer.discovery in --config-file")
     if len(given) > 1:
         raise ConfigError(f"{' and '.join(given)} exclude one another; give one of them")
     if namespace.model is not None and given not in ([], ["--simulators"]):
@@ -121,6 +149,10 @@ def options_from(namespace: argparse.Namespace) -> StandaloneOptions:
         endpoints=() if namespace.endpoints is None else parse_endpoints(namespace.endpoints),
         pool_file=namespace.pool_file,
         failure_mode=namespace.failure_mode,
+        config_file=namespace.config_file,
+        allow_experimental_plugins=namespace.allow_experimental_plugins,
+        decision_header=namespace.decision_header,
+        emit_endpoint_scores=namespace.emit_endpoint_scores,
         model=namespace.model,
         port=namespace.port,
         listen_address=namespace.listen_address or "0.0.0.0",

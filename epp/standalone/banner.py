@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from epp.standalone.addresses import Addresses
 from epp.standalone.envoy_clusters import Address
@@ -24,6 +25,10 @@ class Running:
     """Names and addresses of the model servers."""
     pool_name: str
     fail_open: bool
+    config_file: Path | None = None
+    """None: the built-in default configuration."""
+    profiles: Sequence[str] = ()
+    """What is picked by."""
     model: str | None
     """A model that is served; None when no server told one."""
     moved: Sequence[MovedPort] = ()
@@ -46,6 +51,8 @@ def banner(running: Running) -> str:
     lines = [f"  {place:<{width}}  {what}" for place, what in rows]
     lines += [f"  {moved_port(moved)}" for moved in running.moved]
     lines.append(f"  pool {running.pool_name}, {_failure_mode(running.fail_open)}")
+    lines.append(f"  {_configuration(running.config_file)}")
+    lines += [f"    {profile}" for profile in running.profiles]
     if running.note is not None:
         lines.append(f"  note: {running.note}")
     return "\n".join(["Ready.", *lines, "Try:", f"  {curl_line(running)}", "Ctrl-C ends it all."])
@@ -66,6 +73,12 @@ def curl_line(running: Running) -> str:
     return shlex.join(
         ["curl", "-i", url, "-H", "content-type: application/json", "-d", json.dumps(body)]
     )
+
+
+def _configuration(file: Path | None) -> str:
+    if file is None:
+        return "configuration: the built-in default; --config-file names another"
+    return f"configuration: {file}, read again when it changes"
 
 
 def _failure_mode(fail_open: bool) -> str:

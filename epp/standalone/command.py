@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -29,6 +30,7 @@ def run_standalone(options: StandaloneOptions) -> int:
     envoy = envoy_binary()
     # Read by gRPC when it is imported; else it comments on every child that is started.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
+    from epp.app import picking
     from epp.app.application import Application
 
     terminal = BackgroundStream(sys.stdout)
@@ -37,6 +39,8 @@ def run_standalone(options: StandaloneOptions) -> int:
 
     def build_picker(serve_options: ServeOptions) -> Application:
         configure_logging(serve_options.log_level, serve_options.log_format)
+        # What became of a configuration that was changed is what its author waits for.
+        logging.getLogger(picking.__name__).setLevel(logging.INFO)
         return Application(serve_options, request_log_stream=cast("TextIO", requests))
 
     supervisor = Supervisor(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from epp.datastore.inference_pool import AppProtocol
+from epp.request_control.director import SCORES_KEY, SCORES_NAMESPACE
 from epp.standalone.envoy_clusters import (
     DESTINATION_HEADER,
     EPP,
@@ -238,6 +239,7 @@ def _access_log(path: str) -> dict[str, Any]:
                     "duration_ms": "%DURATION%",
                     "rx": "%BYTES_RECEIVED%",
                     "tx": "%BYTES_SENT%",
+                    "scores": f"%DYNAMIC_METADATA({SCORES_NAMESPACE}:{SCORES_KEY})%",
                     "ext_proc": "%FILTER_STATE(envoy.filters.http.ext_proc:PLAIN)%",
                 }
             },

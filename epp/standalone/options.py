@@ -15,10 +15,18 @@ class StandaloneOptions:
 
     simulators: int = 0
     endpoints: tuple[Address, ...] = ()
-    """Model servers of the user's own; hosts may be names."""
+    """Model servers of the user's own; hosts may be names.
+
+    Without simulators, endpoints and a pool file the configuration says where endpoints are.
+    """
     pool_file: Path | None = None
     failure_mode: FailureModeName | None = None
     """None: as the pool says."""
+    config_file: Path | None = None
+    """None: the built-in default configuration."""
+    allow_experimental_plugins: bool = False
+    decision_header: bool = False
+    emit_endpoint_scores: bool = False
     model: str | None = None
     """Name the simulators answer to; None: theirs."""
     port: int = 8080

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
@@ -53,6 +53,9 @@ class EndpointPicker(Protocol):
 
     def snapshot(self) -> Snapshot:
         """The pool as the picker sees it."""
+
+    def profiles(self) -> Sequence[str]:
+        """What it picks by, in a line for each scheduling profile."""
 
 
 class Supervisor:
@@ -112,13 +115,15 @@ class Supervisor:
             addresses=addresses,
             servers=[(endpoint.pod_name, endpoint.address) for endpoint in snapshot.endpoints],
             pool_name=snapshot.pool.name if snapshot.pool else "",
+            config_file=self._options.config_file,
+            profiles=picker.profiles(),
             fail_open=settings.fail_open,
             model=models[0] if models else None,
             moved=self._ports.moved,
             note=note,
         )
 
-    async def _start_picker(self, pool_file: Path) -> tuple[Addresses, EndpointPicker]:
+    async def _start_picker(self, pool_file: Path | None) -> tuple[Addresses, EndpointPicker]:
         """On the ports asked for, or others: a free one may be taken before it is used."""
         tries = START_TRIES
         while True:
@@ -134,14 +139,17 @@ class Supervisor:
             else:
                 return addresses, picker
 
-    async def _pool_file(self) -> Path:
+    async def _pool_file(self) -> Path | None:
+        """The file that lists the endpoints; None: the configuration names another one."""
         options = self._options
         if options.pool_file is not None:
             return options.pool_file
         if options.endpoints:
             servers = await resolve(options.endpoints)
-        else:
+        elif options.simulators:
             servers = await self._start_simulators()
+        else:
+            return None
         document = pool_document(servers, options.failure_mode or "FailClose")
         return self._files.enter_context(temporary_pool_file(document, self._folder))
 
@@ -173,24 +181,30 @@ class Supervisor:
             server.name, command, lifeline=True, ready_text="simulator ready on", show=self._show
         )
 
-    def _picker_options(self, pool_file: Path, addresses: Addresses) -> ServeOptions:
+    def _picker_options(self, pool_file: Path | None, addresses: Addresses) -> ServeOptions:
+        options = self._options
+        is_pool_made_here = pool_file is not None and options.pool_file is None
         return ServeOptions(
             pool_file=pool_file,
-            failure_mode=None if self._options.pool_file is None else self._options.failure_mode,
+            failure_mode=None if is_pool_made_here else options.failure_mode,
+            config_file=options.config_file,
+            allow_experimental_plugins=options.allow_experimental_plugins,
+            decision_header=options.decision_header,
+            emit_endpoint_scores=options.emit_endpoint_scores,
             bind_address=LOOPBACK,
             grpc_port=addresses.ext_proc.port,
             grpc_health_port=addresses.health.port,
             metrics_port=addresses.metrics.port,
             admin_port=addresses.admin.port,
             secure_serving=False,
-            max_request_body_bytes=self._options.max_request_body_bytes,
+            max_request_body_bytes=options.max_request_body_bytes,
             drain_timeout=0.0,
             shutdown_grace=1.0,
             served_endpoint_header=True,
-            error_format=self._options.error_format,
+            error_format=options.error_format,
             log_format="console",
             request_log=True,
-            zap_log_level="info" if self._options.verbose else "error",
+            zap_log_level="info" if options.verbose else "error",
         )
 
     def _envoy_settings(self, snapshot: Snapshot, addresses: Addresses) -> EnvoySettings:

@@ -40,6 +40,7 @@ def test_every_flag_reaches_its_option() -> None:
         *("--failure-mode=FailOpen", "--model=m", "--port=1", "--listen-address=::"),
         *("--grpc-port=2", "--grpc-health-port=3", "--metrics-port=4", "--admin-port=5"),
         *("--envoy-admin-port=6", "--envoy-access-log=log", "--max-request-body-bytes=1Mi", "-v"),
+        *("--allow-experimental-plugins", "--decision-header", "--emit-endpoint-scores"),
     )
 
     assert options == StandaloneOptions(
@@ -56,7 +57,41 @@ def test_every_flag_reaches_its_option() -> None:
         envoy_access_log=Path("log"),
         max_request_body_bytes=1 << 20,
         verbose=True,
+        allow_experimental_plugins=True,
+        decision_header=True,
+        emit_endpoint_scores=True,
     )
+
+
+def test_a_configuration_goes_with_simulators(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("plugins: [{type: queue-scorer}]")
+
+    options = parsed(f"--config-file={config}")
+
+    assert (options.config_file, options.simulators) == (config, 3)
+
+
+@pytest.fixture
+def listing(tmp_path: Path) -> Path:
+    """A configuration that says where endpoints are."""
+    config = tmp_path / "config.yaml"
+    config.write_text("dataLayer: {discovery: {pluginRef: file-discovery}}")
+    return config
+
+
+def test_a_configuration_that_lists_endpoints_replaces_the_simulators(listing: Path) -> None:
+    assert parsed(f"--config-file={listing}") == StandaloneOptions(config_file=listing)
+
+
+def test_endpoints_can_not_be_given_twice(listing: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--simulators and dataLayer\.discovery in"):
+        parsed("--simulators=2", f"--config-file={listing}")
+
+
+def test_a_configuration_that_is_not_there_is_told_at_once() -> None:
+    with pytest.raises(ConfigError, match=r"missing\.yaml can't be read"):
+        parsed("--config-file=missing.yaml")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,6 +48,20 @@ def test_the_banner_tells_moved_ports_and_notes() -> None:
 
     assert "port 8080 is taken: Envoy uses 8081" in text
     assert "note: nobody answers" in text
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        (None, "configuration: the built-in default"),
+        (Path("my.yaml"), "configuration: my.yaml, read again when it changes"),
+    ],
+)
+def test_the_banner_says_which_configuration_is_in_force(file: Path | None, told: str) -> None:
+    text = banner(running(config_file=file, profiles=["profile default: queue-scorer x2"]))
+
+    assert f"  {told}" in text
+    assert "    profile default: queue-scorer x2\n" in text
 
 
 def test_a_large_pool_does_not_fill_the_screen() -> None:
