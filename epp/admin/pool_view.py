@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,13 @@ class EndpointPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     labels: dict[str, str]
     in_flight: int
     recent_picks: int
+    waiting: int = 0
+    running: int = 0
+    kv_cache_usage: float = 0.0
+    metrics_age_seconds: float | None = None
+    """Of the three before it; None: it was never heard of."""
+    is_stale: bool = False
+    """Whether they are too old to be believed: nothing is sent there while others are fresh."""
 
 
 class PodPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,15 +72,17 @@ def view_pool(
     not_ready_reasons: Sequence[str],
     problems: Sequence[str],
     unmatched: Iterable[tuple[Pod, str]],
+    now: float | None = None,
 ) -> PoolView:
-    """The pool at one moment."""
+    """The pool at one moment; `now` is the monotonic time that ages are told by."""
+    now = time.monotonic() if now is None else now
     return PoolView(
         pool=None if snapshot.pool is None else _pool(snapshot.pool),
         failure_mode_in_force=failure_mode,
         ready=not not_ready_reasons,
         not_ready_reasons=list(not_ready_reasons),
         problems=list(problems),
-        endpoints=[_endpoint(endpoint) for endpoint in snapshot.endpoints],
+        endpoints=[_endpoint(endpoint, now) for endpoint in snapshot.endpoints],
         pods_without_endpoint=[
             PodPart(name=pod.name, namespace=pod.namespace, reason=reason)
             for pod, reason in unmatched
@@ -91,7 +101,9 @@ def _pool(pool: InferencePool) -> PoolPart:
     )
 
 
-def _endpoint(endpoint: Endpoint) -> EndpointPart:
+def _endpoint(endpoint: Endpoint, now: float) -> EndpointPart:
+    metrics = endpoint.metrics
+    age = None if metrics.updated_at is None else round(now - metrics.updated_at, 3)
     return EndpointPart(
         address=endpoint.address,
         name=endpoint.name,
@@ -99,4 +111,9 @@ def _endpoint(endpoint: Endpoint) -> EndpointPart:
         labels=dict(endpoint.labels),
         in_flight=endpoint.load.in_flight,
         recent_picks=endpoint.load.recent_picks,
+        waiting=metrics.waiting_queue_size,
+        running=metrics.running_requests_size,
+        kv_cache_usage=metrics.kv_cache_usage,
+        metrics_age_seconds=age,
+        is_stale=endpoint.is_stale,
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from epp.admin.pool_view import PoolPart, PoolView
+from epp.admin.pool_view import EndpointPart, PoolPart, PoolView
 from epp.observability.safe_text import printable
 
 _MOST_REASON = 300
+_METRICS = ("WAITING", "RUNNING", "KV CACHE", "HEARD")
 
 
 def pool_table(view: PoolView, *, has_load: bool) -> str:
@@ -48,17 +49,25 @@ def _endpoints(view: PoolView, has_load: bool) -> Iterator[str]:
     if not view.endpoints:
         yield "no endpoint: every request is answered with 503"
         return
-    rows = [("ENDPOINT", "NAME", "IN FLIGHT", "RECENT PICKS")]
-    rows += [
-        (
-            endpoint.address,
-            f"{endpoint.namespace}/{endpoint.name}",
-            str(endpoint.in_flight),
-            str(endpoint.recent_picks),
+    heading = ("ENDPOINT", "NAME", "IN FLIGHT", "RECENT PICKS", *_METRICS)
+    rows = [heading, *(_endpoint(endpoint) for endpoint in view.endpoints)]
+    shown = len(heading) if has_load else 2
+    yield from _columns([row[:shown] for row in rows])
+
+
+def _endpoint(endpoint: EndpointPart) -> tuple[str, ...]:
+    load = str(endpoint.in_flight), str(endpoint.recent_picks)
+    age = endpoint.metrics_age_seconds
+    metrics = ("-",) * len(_METRICS)
+    if age is not None:
+        stale = " (stale)" * endpoint.is_stale
+        metrics = (
+            str(endpoint.waiting),
+            str(endpoint.running),
+            f"{endpoint.kv_cache_usage:.0%}",
+            f"{age:.1f}s{stale}",
         )
-        for endpoint in view.endpoints
-    ]
-    yield from _columns([row if has_load else row[:2] for row in rows])
+    return endpoint.address, f"{endpoint.namespace}/{endpoint.name}", *load, *metrics
 
 
 def _pods(view: PoolView) -> Iterator[str]:

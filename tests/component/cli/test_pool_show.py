@@ -76,7 +76,7 @@ async def test_a_running_picker_is_asked_for_its_pool(
 
     output = capsys.readouterr().out
     assert "pool          lab/my-pool\n" in output
-    assert "10.0.0.1:8000  lab/gpu-a-rank-0  0          0\n" in output
+    assert "10.0.0.1:8000  lab/gpu-a-rank-0  0          0             -" in output
 
 
 async def test_a_picker_that_is_not_ready_is_a_failure(

@@ -6,6 +6,7 @@ from epp.admin.pool_view import PoolView, view_pool
 from epp.cli.pool_table import pool_table
 from epp.datastore.datastore import Datastore
 from epp.datastore.inference_pool import FailureMode
+from epp.framework.endpoint import EndpointMetrics
 from tests.fakes.pool import pod_of, pool_of
 
 
@@ -50,8 +51,23 @@ def test_a_running_picker_shows_its_load() -> None:
 
     text = pool_table(view(datastore), has_load=True)
 
-    assert "ENDPOINT       NAME              IN FLIGHT  RECENT PICKS\n" in text
-    assert "10.0.0.1:8000  default/a-rank-0  3          0\n" in text
+    assert "ENDPOINT       NAME              IN FLIGHT  RECENT PICKS  WAITING" in text
+    assert "10.0.0.1:8000  default/a-rank-0  3          0             -" in text
+
+
+def test_a_running_picker_shows_what_model_servers_said_and_when() -> None:
+    datastore = datastore_with_pods()
+    fresh, stale = datastore.snapshot().endpoints
+    fresh.state.metrics = EndpointMetrics(
+        waiting_queue_size=2, running_requests_size=17, kv_cache_usage=0.419, updated_at=99.95
+    )
+    stale.state.metrics = EndpointMetrics(updated_at=40.0)
+    stale.state.is_stale = True
+
+    rows = pool_table(view(datastore, now=100.0), has_load=True).splitlines()
+
+    assert any(row.endswith("2        17       42%       0.1s") for row in rows)
+    assert any(row.endswith("0        0        0%        60.0s (stale)") for row in rows)
 
 
 def test_without_a_pool_there_are_reasons_and_problems() -> None:
