@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from epp.data_layer.readability_log import LINES_PER_WINDOW
 from epp.framework.endpoint import NO_METRICS
-from tests.fakes.data_layer import AttributeExtractor, PageSource
+from tests.fakes.data_layer import AttributeExtractor, LoadExtractor, PageSource
 from tests.fakes.metric_samples import value_of
 from tests.fakes.pool import pod_of
 from tests.unit.data_layer.conftest import Play, Scene
@@ -103,6 +103,18 @@ def test_a_page_that_is_no_metrics_is_no_data(play: Play) -> None:
         )
 
     play(story)
+
+
+def test_what_else_is_on_the_page_does_not_make_metrics_fresh(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        await asyncio.sleep(1)
+        scene.server().page = b"other 1"
+        await asyncio.sleep(2)
+
+        assert scene.endpoint().state.attributes["page"] == b"other 1"
+        assert scene.endpoint().is_stale
+
+    play(story, [(PageSource(), [AttributeExtractor(), LoadExtractor()])])
 
 
 def test_idleness_makes_nothing_stale_and_neither_does_its_end(play: Play) -> None:
@@ -210,9 +222,9 @@ def test_a_single_failure_is_no_line(play: Play) -> None:
 
 def test_a_process_that_stood_still_blames_no_server(play: Play) -> None:
     async def story(scene: Scene) -> None:
-        await asyncio.sleep(1)
+        await asyncio.sleep(20)
         scene.stood_still = 30
-        for _ in range(100):
+        for _ in range(300):
             await asyncio.sleep(0.01)
             assert not any(each.is_stale for each in scene.datastore.snapshot().endpoints)
         assert value_of(scene.metrics, "llm_d_epp_datalayer_poll_errors_total") == 0
