@@ -16,6 +16,7 @@ from epp.request_control.body_hooks import BodyHooks
 from epp.request_control.completion import Completion
 from epp.request_control.director import Director, DirectorSettings
 from epp.request_control.hooks import HookRunner, Hooks
+from epp.request_control.outliers import OutlierMemory, OutlierSettings
 from epp.request_control.parsing import ParserSelector
 from epp.request_control.plan import RequestPlan
 from epp.request_control.reporting import Reporter
@@ -39,6 +40,7 @@ class RequestPathSettings:
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     response: ResponseSettings = field(default_factory=ResponseSettings)
     overload: OverloadLimits = field(default_factory=OverloadLimits)
+    outliers: OutlierSettings = field(default_factory=OutlierSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,8 @@ def build_request_path(
     body_hooks = BodyHooks(tasks)
     reporter = Reporter(metrics, request_log, now)
     guard = LoadGuard(settings.overload, metrics, now)
+    outliers = OutlierMemory(metrics, settings.outliers, now)
+    datastore.subscribe(lambda change: outliers.forget(change.removed))
     director = Director(
         datastore=datastore,
         plan=plan
@@ -78,8 +82,9 @@ def build_request_path(
             hooks=HookRunner(hooks or Hooks(), metrics, now),
             scheduler=scheduler or LeastInFlightScheduler(rng),
         ),
+        outliers=outliers,
         metrics=metrics,
-        on_end=Completion(body_hooks, reporter),
+        on_end=Completion(body_hooks, reporter, outliers),
         settings=settings.director,
         rng=rng,
         now=now,

@@ -203,6 +203,7 @@ _KINDS: Mapping[Any, Kind] = {
 
 Port = Annotated[int, whole_number("PORT", 0, 65535)]
 Count = Annotated[int, whole_number("COUNT", 1)]
+WholeNumber = Annotated[int, whole_number("COUNT", 0)]
 Seconds = Annotated[float, Kind("DURATION", parse_duration, format_duration)]
 PositiveSeconds = Annotated[float, Kind("DURATION", _read_positive_duration, format_duration)]
 Bytes = Annotated[int, Kind("SIZE", _read_positive_quantity, format_quantity)]

@@ -21,6 +21,7 @@ from epp.app.flag_kinds import (
     Ports,
     PositiveSeconds,
     Seconds,
+    WholeNumber,
     ZapLevel,
 )
 from epp.app.flags import Flag, Section
@@ -103,6 +104,14 @@ class ServeOptions:
         PositiveSeconds,
         Flag(Section.PICKING, "age from which an endpoint's metrics leave the pool's gauges"),
     ] = 2.0
+
+    outlier_consecutive_errors: Annotated[
+        WholeNumber,
+        Flag(
+            Section.PICKING,
+            "5xx answers in a row after which an endpoint gets no requests for a while; 0: never",
+        ),
+    ] = 5
 
     pool_file: Annotated[
         Path | None,

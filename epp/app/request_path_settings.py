@@ -8,6 +8,7 @@ from epp.gateway.context import GatewaySettings
 from epp.gateway.overload import OverloadLimits
 from epp.gateway.replies import ErrorFormat
 from epp.request_control.director import DirectorSettings
+from epp.request_control.outliers import OutlierSettings
 from epp.request_control.response import ResponseSettings
 
 
@@ -38,4 +39,5 @@ def request_path_settings(options: ServeOptions) -> RequestPathSettings:
             buffered_bytes=options.max_buffered_bytes,
             loop_lag_seconds=options.max_loop_lag,
         ),
+        outliers=OutlierSettings(consecutive_errors=options.outlier_consecutive_errors),
     )

@@ -319,6 +319,14 @@ POOL_FILE_ERRORS = CounterSpec(
     help="[ALPHA] Mistakes in the pool file: the whole document, or one entry that was skipped.",
     labels=("kind",),
 )
+ENDPOINT_EJECTIONS = CounterSpec(
+    name="epp_endpoint_ejections_total",
+    help="[ALPHA] Ejections of endpoints that answered with errors again and again.",
+)
+EJECTED_ENDPOINTS = GaugeSpec(
+    name="epp_ejected_endpoints",
+    help="[ALPHA] Endpoints that are ejected, or probed with single requests after an ejection.",
+)
 CONFIG_RELOADS = CounterSpec(
     name="epp_config_reloads_total",
     help="[ALPHA] Changed versions of the configuration file: taken over, or refused.",
@@ -452,6 +460,8 @@ CATALOGUE = (
             POOL_FILE_ERRORS,
             POOL_RELOADS,
             CONFIG_RELOADS,
+            ENDPOINT_EJECTIONS,
+            EJECTED_ENDPOINTS,
             READY,
             ENDPOINTS,
             UNMATCHED_PODS,

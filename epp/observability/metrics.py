@@ -74,6 +74,8 @@ class Metrics:
         self.buffered_bytes = build.gauge(catalogue.BUFFERED_BYTES).labels(())
         self.event_loop_lag_seconds = build.gauge(catalogue.EVENT_LOOP_LAG).labels(())
         self.ready = build.gauge(catalogue.READY).labels(())
+        self._endpoint_ejections = build.counter(catalogue.ENDPOINT_EJECTIONS).labels(())
+        self.ejected_endpoints = build.gauge(catalogue.EJECTED_ENDPOINTS).labels(())
         self.cluster = ClusterMetrics(build, now)
         self._deprecated_twins = deprecated_twins
         self.plugins = PluginMetrics(
@@ -129,6 +131,10 @@ class Metrics:
     def plugin_switched_off(self, plugin_type: str, plugin_name: str) -> None:
         """A plugin took too long again and again and is not called any more."""
         self._plugins_off.labels((plugin_type, plugin_name)).inc()
+
+    def endpoint_ejected(self) -> None:
+        """An endpoint answered with errors again and again and gets no requests for a while."""
+        self._endpoint_ejections.inc()
 
     def rejected(self, status: int, reason: str) -> None:
         """A request was answered with an error; `reason` is its drop reason, else its details."""

@@ -10,14 +10,16 @@ from epp.framework.request import InferenceResponse, TerminationCause
 if TYPE_CHECKING:
     from epp.request_control.active_request import ActiveRequest
     from epp.request_control.body_hooks import BodyHooks
+    from epp.request_control.outliers import OutlierMemory
     from epp.request_control.reporting import Reporter
 
 
 class Completion:
     """Listener for the end of active requests."""
 
-    def __init__(self, body_hooks: BodyHooks, reporter: Reporter) -> None:
+    def __init__(self, body_hooks: BodyHooks, reporter: Reporter, outliers: OutlierMemory) -> None:
         self._body_hooks = body_hooks
+        self._outliers = outliers
         self._reporter = reporter
 
     def __call__(self, active: ActiveRequest, cause: TerminationCause) -> None:
@@ -30,6 +32,8 @@ class Completion:
         response.ended = True
         response.termination_cause = cause
         if active.endpoints:
-            active.hooks.ended(active.request, response, active.serving or active.endpoints[0])
+            endpoint = active.serving or active.endpoints[0]
+            self._outliers.ended(endpoint, response.status)
+            active.hooks.ended(active.request, response, endpoint)
         self._body_hooks.notify(active)
         self._reporter.ended(active, cause)

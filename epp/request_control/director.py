@@ -15,7 +15,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import structlog
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from epp.framework.scheduling import Scheduler, SchedulingResult
     from epp.observability.metrics import Metrics
     from epp.request_control.incoming import IncomingRequest
+    from epp.request_control.outliers import OutlierMemory
     from epp.request_control.plan import RequestPlan
 
 log = structlog.get_logger(__name__)
@@ -92,6 +93,7 @@ class Director:
         *,
         datastore: PoolView,
         plan: RequestPlan,
+        outliers: OutlierMemory,
         metrics: Metrics,
         on_end: Callable[[ActiveRequest, TerminationCause], None],
         settings: DirectorSettings,
@@ -101,6 +103,7 @@ class Director:
     ) -> None:
         self._datastore = datastore
         self._plan = plan
+        self._outliers = outliers
         self._metrics = metrics
         self._on_end = on_end
         self._settings = settings
@@ -202,8 +205,6 @@ class Director:
         require_available_cache(request, result, plan)
         self._tell(request, result)
         new_body = rewritten_body(request, body) if body is not None else None
-        if new_body is not None and "content-encoding" in request.headers:
-            request.headers.remove("content-encoding")
         active = ActiveRequest(
             request=request,
             endpoints=result.endpoints,
@@ -230,7 +231,10 @@ class Director:
         except BaseException:
             active.end(TerminationCause.ERROR)
             raise
+        if active.body_changed and "content-encoding" in active.request.headers:
+            active.request.headers.remove("content-encoding")
         active.request.let_go_of_body()
+        self._outliers.picked(active.endpoints[0])
         return active
 
     def _parse(
@@ -263,7 +267,7 @@ class Director:
         )
         if not candidates:
             raise no_endpoints()
-        return candidates
+        return self._outliers.among(candidates)
 
     def _schedule(
         self, scheduler: Scheduler, request: InferenceRequest, candidates: Sequence[Endpoint]
@@ -301,7 +305,7 @@ class Director:
             raise Rejection(
                 ErrorCode.SERVICE_UNAVAILABLE, text, details=reason, retry_after=1
             ) from error
-        return self._best_effort(incoming, request, reason)
+        return self._best_effort(incoming, _untouched(request), reason)
 
     def _never_synced(self, incoming: IncomingRequest, request: InferenceRequest) -> ActiveRequest:
         if self.failure_mode is FailureMode.FAIL_CLOSE:
@@ -341,6 +345,25 @@ class Director:
             bodiless=incoming.bodiless,
             reserve=incoming.reserve,
         )
+
+
+def _untouched(request: InferenceRequest) -> InferenceRequest:
+    """`request` without what plugins added to it: none of them has a say in where it goes now.
+
+    A request of its own to those that follow the response, who may have seen the other one end.
+    """
+    request.let_go_of_body()
+    changes = request.headers.changes
+    for name in [name for name, value in changes.items() if value is not None]:
+        if name != REQUEST_ID_HEADER:
+            del changes[name]
+    return replace(
+        request,
+        attributes={},
+        candidate_attributes={},
+        transient_attributes=[],
+        dynamic_metadata={},
+    )
 
 
 def no_endpoints() -> Rejection:

@@ -209,6 +209,8 @@ OURS = [
     ("pool_file_errors_total", "counter", "kind"),
     ("pool_reloads_total", "counter", "outcome"),
     ("config_reloads_total", "counter", "outcome"),
+    ("endpoint_ejections_total", "counter", ""),
+    ("ejected_endpoints", "gauge", ""),
     ("ready", "gauge", ""),
     ("scrape_interval_seconds", "gauge", "source_type"),
     ("stale_endpoints", "gauge", ""),

@@ -1,0 +1,33 @@
+"""Endpoints that answer with errors lose their traffic for a while (pitfall 26)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.fakes.picker import Picker, running_picker
+
+BAD, GOOD = "10.0.0.1:8000", "10.0.0.2:8000"
+BODY = b'{"model":"m","prompt":"a"}'
+
+
+async def served(picker: Picker) -> str:
+    """One request; the bad endpoint answers it with 503."""
+    exchange = picker.exchange()
+    await exchange.post(BODY)
+    address = await exchange.picked()
+    await exchange.response_headers({":status": "503" if address == BAD else "200"}, end=True)
+    await exchange.answer()
+    await exchange.half_close()
+    await picker.settled()
+    return address
+
+
+async def test_five_errors_in_a_row_cost_an_endpoint_its_traffic() -> None:
+    async with running_picker([BAD, GOOD]) as picker:
+        before = Counter([await served(picker) for _ in range(10)])
+        after = Counter([await served(picker) for _ in range(20)])
+
+        assert before[BAD] == 5
+        assert after == {GOOD: 20}
+        assert picker.metric("epp_endpoint_ejections_total") == 1
+        assert picker.metric("epp_ejected_endpoints") == 1
