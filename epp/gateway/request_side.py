@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
+from functools import partial
 from typing import TYPE_CHECKING
 
 from epp.datastore.inference_pool import FailureMode
@@ -165,6 +166,7 @@ class RequestSide:
             rejection,
             self._received_at,
         )
+        self._incoming_request = None
         is_grpc = (self._headers.get("content-type") or "").startswith("application/grpc")
         self._send(
             (
@@ -333,13 +335,18 @@ class RequestSide:
         self._skip_response(active)
 
     def _decision(self, active: ActiveRequest, *, on_headers: bool) -> bytes:
-        return messages.request_answer(
+        answer = partial(
+            messages.request_answer,
             request_changes(active),
             active.destination,
             on_headers=on_headers,
             body=active.body if active.body_changed and not on_headers else None,
-            metadata=active.request.dynamic_metadata,
         )
+        try:
+            return answer(metadata=active.request.dynamic_metadata)
+        except (TypeError, ValueError, AttributeError):
+            self._context.said.warn("metadata of a plugin can't be sent: it is no JSON data")
+            return answer()
 
     def _skip_response(self, active: ActiveRequest) -> None:
         """Leave the rest of the transaction to the gateway, if that is wanted and loses nothing:

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 class ResponseSide:
     """Answers response messages in the gateway's body mode."""
 
-    __slots__ = ("_context", "_held", "_phase", "_policy", "_send", "_trailers_seen", "ended")
+    __slots__ = (
+        "_context",
+        "_held",
+        "_phase",
+        "_policy",
+        "_send",
+        "_told",
+        "_trailers_seen",
+        "ended",
+    )
 
     def __init__(
         self,
@@ -37,6 +46,8 @@ class ResponseSide:
         self._send = send
         self._phase = ResponsePhase(active, context.response)
         self._held = 0
+        self._told = False
+        """Whether plugins have told about the response."""
         self._trailers_seen = False
         self.ended = False
 
@@ -87,9 +98,18 @@ class ResponseSide:
         chunks = messages.response_body_chunks(body, end=end)
         if end and self._phase.tells_metadata:
             *others, last = chunks
-            metadata = self._phase.metadata(received)
-            chunks = (*others, messages.with_metadata(last, metadata))
+            chunks = (*others, self._telling(last, received))
         self._send(chunks)
+
+    def _telling(self, answer: bytes, received: bytes) -> bytes:
+        """`answer` with what plugins tell about the response, which `received` completes."""
+        self._told = True
+        try:
+            return messages.with_metadata(answer, self._phase.metadata(received))
+        except (TypeError, ValueError, AttributeError):
+            self._context.metrics.response_phase_error()
+            self._context.said.warn("metadata of a plugin can't be sent: it is no JSON data")
+            return answer
 
     def _must_let_go(self) -> bool:
         """Under pressure a document is renamed as far as it has come, rather than held; what an
@@ -104,14 +124,14 @@ class ResponseSide:
 
     def _one_answer(self, data: bytes, *, end: bool) -> None:
         phase = self._phase
+        whole = self._policy is BodyPolicy.WHOLE
         answer = messages.CONTINUE_RESPONSE_BODY
         if not self.ended and phase.rewrites:
-            whole = self._policy is BodyPolicy.WHOLE
             rewritten = phase.rewrite(data, end=end or whole)
             if rewritten != data:
                 answer = messages.response_body_replaced(rewritten, content_length=whole)
-        if end and not self.ended and phase.tells_metadata:
-            answer = messages.with_metadata(answer, phase.metadata(data))
+        if (end or whole) and not self._told and not self.ended and phase.tells_metadata:
+            answer = self._telling(answer, data)
         self._send((answer,))
         if not self.ended:
             self.ended = end
@@ -123,14 +143,16 @@ class ResponseSide:
             self._context.metrics.message_ignored("response-trailers")
             return
         self._trailers_seen = True
+        answers = [messages.RESPONSE_TRAILERS]
         if not self.ended and self._policy is BodyPolicy.HOLD and self._phase.rewrites:
             rest = self._phase.rewrite(b"", end=True)
             if rest:
-                self._send(messages.response_body_chunks(rest, end=False))
-        answer = messages.RESPONSE_TRAILERS
-        if not self.ended and self._phase.tells_metadata:
-            answer = messages.with_metadata(answer, self._phase.metadata(b""))
-        self._send((answer,))
+                answers = [*messages.response_body_chunks(rest, end=False), *answers]
+        if not self.ended and not self._told and self._phase.tells_metadata:
+            # On the last piece of the body, if one is still to be answered (D19).
+            place = max(len(answers) - 2, 0)
+            answers[place] = self._telling(answers[place], b"")
+        self._send(answers)
         self._end()
 
     def _end(self) -> None:

@@ -86,11 +86,17 @@ class HookRunner:
     def screen(
         self, request: InferenceRequest, endpoints: Sequence[Endpoint]
     ) -> Sequence[Endpoint]:
-        """What every screener lets through; nothing left is a 503."""
+        """What every screener lets through; nothing left is a 503, what one raises is a fault."""
         kept = endpoints
         for hook in self.hooks.screener:
-            with self._measured("Screener", hook):
-                allowed = set(hook.screen(request, endpoints))
+            try:
+                with self._measured("Screener", hook):
+                    allowed = set(hook.screen(request, endpoints))
+            except Rejection:
+                raise
+            except Exception:
+                self._failed("Screener", hook)
+                raise
             kept = [endpoint for endpoint in kept if endpoint in allowed]
         if not kept:
             raise Rejection(
@@ -117,8 +123,7 @@ class HookRunner:
         self, hook: DataProducer, request: InferenceRequest, endpoints: Sequence[Endpoint]
     ) -> None:
         if hook.runs_in_thread:
-            async with asyncio.timeout(hook.timeout_seconds):
-                await asyncio.to_thread(hook.produce, request, endpoints)
+            await self._produce_in_thread(hook, request, endpoints)
             return
         started = self._now()
         pending = hook.produce(request, endpoints)
@@ -126,6 +131,18 @@ class HookRunner:
         if pending is not None:
             async with asyncio.timeout(hook.timeout_seconds):
                 await pending
+
+    async def _produce_in_thread(
+        self, hook: DataProducer, request: InferenceRequest, endpoints: Sequence[Endpoint]
+    ) -> None:
+        started = self._now()
+        try:
+            async with asyncio.timeout(hook.timeout_seconds):
+                await asyncio.to_thread(hook.produce, request, endpoints)
+        finally:
+            # A thread can't be interrupted either, and there are few for the whole process.
+            if not self._overruns.is_off(hook):
+                self._overruns.took(hook, self._now() - started, hook.timeout_seconds)
 
     def admit(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> None:
         """The first denial ends the request, with the status it asks for."""
@@ -148,26 +165,26 @@ class HookRunner:
                 ) from error
 
     def pre_request(self, request: InferenceRequest, result: SchedulingResult) -> None:
-        """All of them run; then one typed error keeps its code, everything else is a 500."""
+        """All of them run; then a rejection goes out as it is, anything else is a 500."""
         failures: list[tuple[PreRequest, Exception]] = []
         for hook in self.hooks.pre_request:
             try:
                 with self._measured("PreRequest", hook):
                     hook.pre_request(request, result)
+            except Rejection as rejection:
+                failures.append((hook, rejection))
             except Exception as error:  # noqa: BLE001 - reported together below
                 self._failed("PreRequest", hook)
                 failures.append((hook, error))
         if not failures:
             return
+        first = failures[0][1]
+        if len(failures) == 1 and isinstance(first, Rejection):
+            raise first
         text = "; ".join(
             f'PreRequest "{hook.name}/{hook.type}" failed: {error}' for hook, error in failures
         )
-        only = failures[0][1] if len(failures) == 1 else None
-        if isinstance(only, Rejection):
-            raise Rejection(
-                only.code, text, drop_reason=only.drop_reason, retry_after=only.retry_after
-            ) from only
-        raise Rejection(ErrorCode.INTERNAL, text) from failures[0][1]
+        raise Rejection(ErrorCode.INTERNAL, text) from first
 
     def response_header(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint | None
@@ -227,12 +244,10 @@ class HookRunner:
         merged: dict[str, dict[str, MetadataValue]] = {}
         for hook in self.hooks.response_metadata:
             try:
-                told = hook.response_metadata(request, response)
+                for namespace, values in hook.response_metadata(request, response).items():
+                    merged.setdefault(namespace, {}).update(values)
             except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
                 self._response_failed(hook, error)
-                continue
-            for namespace, values in told.items():
-                merged.setdefault(namespace, {}).update(values)
         return merged
 
     def _response_failed(self, hook: Plugin, error: Exception) -> None:

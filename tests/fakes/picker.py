@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
+
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from epp.app.assembly import RequestPath, RequestPathSettings, build_request_path
+from epp.config.assembly import Assembly, assemble
+from epp.config.loader import load_config
+from epp.config.plugin_registry import PluginRegistry
 from epp.datastore.datastore import Datastore
 from epp.datastore.inference_pool import FailureMode, InferencePool
 from epp.datastore.pods import Pod
-from epp.framework.endpoint import Endpoint
+from epp.framework.endpoint import Endpoint, EndpointMetrics
+from epp.framework.plugin import Plugin
 from epp.gateway.service import SERVICE_NAME
 from epp.observability.metrics import Metrics
 from epp.transport.grpc_aio import GrpcServer, MessageLimits, StreamService
 from tests.fakes.eventually import eventually
 from tests.fakes.gateway_client import Exchange, GatewayClient, gateway_client
+
+Kind = TypeVar("Kind", bound=Plugin)
 
 
 class Records:
@@ -32,10 +42,13 @@ class Records:
 class Picker:
     """What a test holds of a running Endpoint Picker."""
 
-    def __init__(self, datastore: Datastore, metrics: Metrics, path: RequestPath) -> None:
+    def __init__(
+        self, datastore: Datastore, metrics: Metrics, path: RequestPath, configured: Configured
+    ) -> None:
         self.datastore = datastore
         self.metrics = metrics
         self.path = path
+        self._configured = configured
         self.records = Records()
         self.client: GatewayClient
 
@@ -44,6 +57,23 @@ class Picker:
 
     def endpoint(self, address: str) -> Endpoint:
         return self.datastore.snapshot().by_address[address]
+
+    def plugin(self, name: str, kind: type[Kind]) -> Kind:
+        """A plugin of the configuration in force."""
+        assert self._configured.assembly is not None
+        found = self._configured.assembly.plugins[name]
+        assert isinstance(found, kind)
+        return found
+
+    def reconfigure(self, config: str) -> None:
+        """Go over to another configuration as the process does."""
+        self.path.director.use(self._configured.assemble(config).plan)
+
+    def report(self, address: str, *, waiting: int = 0, kv: float = 0.0) -> None:
+        """Let the model server at `address` have said this of itself."""
+        self.endpoint(address).state.metrics = EndpointMetrics(
+            waiting_queue_size=waiting, kv_cache_usage=kv, updated_at=time.monotonic()
+        )
 
     @property
     def in_flight(self) -> dict[str, int]:
@@ -54,14 +84,21 @@ class Picker:
 
     def metric(self, name: str, **labels: str) -> float:
         """Value of a series on the metrics page; 0 when it is not there."""
-        from prometheus_client.parser import text_string_to_metric_families
+        return next(
+            (each.value for each in self._samples(name) if labels.items() <= each.labels.items()),
+            0.0,
+        )
 
+    @property
+    def faults(self) -> float:
+        """How often plugins or response phases have failed."""
+        names = ("epp_plugin_errors_total", "epp_response_phase_errors_total")
+        return sum(each.value for name in names for each in self._samples(name))
+
+    def _samples(self, name: str) -> Iterator[Sample]:
         page = b"".join(self.metrics.exposition()[0]).decode()
         for family in text_string_to_metric_families(page):
-            for sample in family.samples:
-                if sample.name == name and labels.items() <= sample.labels.items():
-                    return sample.value
-        return 0.0
+            yield from (sample for sample in family.samples if sample.name == name)
 
     async def settled(self) -> None:
         """Wait until no stream is open and nothing is in flight."""
@@ -69,27 +106,71 @@ class Picker:
         assert self.path.guard.buffered_bytes == 0
 
 
-def pods(addresses: Sequence[str]) -> list[Pod]:
-    """One ready pod per `ip:port`."""
+class _Registry(PluginRegistry):
+    """The bundled types and a test's own."""
+
+    def __init__(self, own: Sequence[type[Plugin]]) -> None:
+        super().__init__()
+        self._own = {plugin.type: plugin for plugin in own}
+
+    def types(self) -> list[str]:
+        return sorted({*super().types(), *self._own})
+
+    def find(self, plugin_type: str) -> type[Plugin]:
+        return self._own.get(plugin_type) or super().find(plugin_type)
+
+
+class Configured:
+    """Builds plugins from configuration texts, one after another, as the process does."""
+
+    def __init__(
+        self, own: Sequence[type[Plugin]], metrics: Metrics, now: Callable[[], float]
+    ) -> None:
+        self._registry = _Registry(own) if own else PluginRegistry.installed()
+        self._metrics = metrics
+        self._now = now
+        self.assembly: Assembly | None = None
+
+    def assemble(self, text: str) -> Assembly:
+        self.assembly = assemble(
+            load_config(text),
+            self._registry,
+            metrics=self._metrics,
+            rng=random.Random(1),
+            allow_experimental=True,
+            now=self._now,
+            previous=self.assembly,
+        )
+        return self.assembly
+
+
+def pods(
+    addresses: Sequence[str], labels: Mapping[str, Mapping[str, str]] | None = None
+) -> list[Pod]:
+    """One ready pod per `ip:port`; an address without a port serves on those of the pool."""
     made = []
     for index, address in enumerate(addresses):
-        ip, _, port = address.rpartition(":")
+        ip, _, port = address.rpartition(":") if ":" in address else (address, "", "")
         made.append(
             Pod(
                 uid=f"uid-{index}",
                 name=f"pod-{index}",
                 namespace="default",
                 ips=(ip.strip("[]"),),
+                labels=(labels or {}).get(address, {}),
                 ready=True,
-                fixed_port=int(port),
+                fixed_port=int(port) if port else None,
             )
         )
     return made
 
 
-def pool(failure_mode: FailureMode | None = FailureMode.FAIL_CLOSE) -> InferencePool:
+def pool(
+    failure_mode: FailureMode | None = FailureMode.FAIL_CLOSE,
+    target_ports: tuple[int, ...] = (8000,),
+) -> InferencePool:
     return InferencePool(
-        name="pool", namespace="default", target_ports=(8000,), failure_mode=failure_mode
+        name="pool", namespace="default", target_ports=target_ports, failure_mode=failure_mode
     )
 
 
@@ -97,6 +178,10 @@ def pool(failure_mode: FailureMode | None = FailureMode.FAIL_CLOSE) -> Inference
 async def running_picker(
     addresses: Sequence[str] = ("10.0.0.1:8000",),
     *,
+    config: str | None = None,
+    own_plugins: Sequence[type[Plugin]] = (),
+    labels: Mapping[str, Mapping[str, str]] | None = None,
+    target_ports: tuple[int, ...] = (8000,),
     failure_mode: FailureMode | None = FailureMode.FAIL_CLOSE,
     settings: RequestPathSettings | None = None,
     synced: bool = True,
@@ -104,10 +189,16 @@ async def running_picker(
     message_limits: MessageLimits | None = None,
     **parts: Any,
 ) -> AsyncIterator[Picker]:
-    """Serve the given endpoints until the block is left; then nothing may be left over."""
+    """Serve the given endpoints until the block is left; then nothing may be left over.
+
+    With a `config` it picks by that; types of `own_plugins` may be named in it, too.
+    """
     datastore = Datastore()
     metrics = Metrics(stream_metrics=True)
     records = Records()
+    configured = Configured(own_plugins, metrics, parts.get("now", time.monotonic))
+    if config is not None:
+        parts["plan"] = configured.assemble(config).plan
     path = build_request_path(
         datastore,
         metrics,
@@ -118,8 +209,8 @@ async def running_picker(
     )
     if synced:
         with datastore.batch():
-            datastore.set_pool(pool(failure_mode))
-            datastore.set_pods(pods(addresses))
+            datastore.set_pool(pool(failure_mode, target_ports))
+            datastore.set_pods(pods(addresses, labels))
             datastore.mark_synced()
     assert metrics.streams is not None
     limits = message_limits or MessageLimits()
@@ -135,7 +226,7 @@ async def running_picker(
             observer=metrics.streams,
         ),
     )
-    picker = Picker(datastore, metrics, path)
+    picker = Picker(datastore, metrics, path, configured)
     picker.records = records
     port = await server.start()
     try:
