@@ -121,7 +121,9 @@ def test_a_window_that_nobody_waits_for_leaves_no_timer() -> None:
         with pytest.raises(asyncio.CancelledError):
             await gone
         assert producer.dump_state() == {"waiting": 0}
-        await match_of(producer, b"same")
+        early = asyncio.create_task(match_of(producer, b"same"))
+        await asyncio.sleep(0.07)
+        assert await match_of(producer, b"same") == await early
         return asyncio.get_running_loop().time()
 
     assert in_virtual_time(scenario()) == pytest.approx(0.15)
