@@ -49,13 +49,14 @@ class Members:
             tell(made)
         return made
 
-    def remove(self, address: str) -> None:
+    def remove(self, address: str) -> Endpoint:
         """Forget an endpoint; raises `LookupError` when there is none."""
         gone = self.get(address)
         del self._by_address[address]
         self._publish()
         for listener in self._listeners:
             listener.endpoint_removed(gone)
+        return gone
 
     def _publish(self) -> None:
         self._snapshot = Snapshot(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 from epp.framework.headers import Headers
 from epp.framework.request import InferenceResponse, TerminationCause
+from epp.request_control.body_hooks import BodyHooks
+from epp.support.tasks import TaskOwner
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
@@ -104,19 +106,20 @@ class Pick:
             self.failed()
 
 
-def tell_of_end(active: ActiveRequest, cause: TerminationCause) -> None:
-    """Show the hooks that a request is over; none of them may wait."""
-    response = active.response
-    if response is None:
-        response = active.response = InferenceResponse(headers=Headers(), status=0, streaming=False)
-    response.ended = True
-    response.termination_cause = cause
-    endpoint = active.endpoints[0]
-    active.hooks.ended(active.request, response, endpoint)
-    shown = active.hooks.response_body(active.request, response, endpoint)
-    with contextlib.suppress(StopIteration):
-        shown.send(None)
-    shown.close()
+class BodyHooksAtOnce(BodyHooks):
+    """Response body hooks without an event loop: none of them may wait."""
+
+    def __init__(self) -> None:
+        super().__init__(TaskOwner())
+
+    def notify(self, active: ActiveRequest) -> None:
+        """Show the hooks the response as it is now."""
+        if active.response is None:
+            return
+        shown = active.hooks.response_body(active.request, active.response, active.endpoints[0])
+        with contextlib.suppress(StopIteration):
+            shown.send(None)
+        shown.close()
 
 
 def headers_of(values: Mapping[str, str] | None) -> Headers:

@@ -18,10 +18,13 @@ from epp.framework.data_layer import Extractor
 from epp.framework.endpoint import Endpoint, EndpointMetrics
 from epp.framework.errors import ConfigError
 from epp.library.members import Members
-from epp.library.pick import Pick, headers_of, tell_of_end
+from epp.library.pick import BodyHooksAtOnce, Pick, headers_of
 from epp.observability.metrics import Metrics
+from epp.request_control.completion import Completion
 from epp.request_control.director import Director, DirectorSettings
 from epp.request_control.incoming import IncomingRequest
+from epp.request_control.outliers import OutlierMemory
+from epp.request_control.reporting import Reporter
 
 
 class Picker:
@@ -34,11 +37,13 @@ class Picker:
         self._assembly = assembly
         self._now = now
         self._members = Members(assembly.endpoint_listeners, now)
+        self._outliers = OutlierMemory(metrics, now=now)
         self._director = Director(
             datastore=self._members,
             plan=assembly.plan,
+            outliers=self._outliers,
             metrics=metrics,
-            on_end=tell_of_end,
+            on_end=Completion(BodyHooksAtOnce(), Reporter(metrics, now=now), self._outliers),
             settings=DirectorSettings(failure_mode=FailureMode.FAIL_CLOSE),
             rng=rng,
             now=now,
@@ -87,7 +92,8 @@ class Picker:
 
     def remove(self, address: str) -> None:
         """Not to be picked any more; what is in flight there may be done later."""
-        self._members.remove(address)
+        gone = self._members.remove(address)
+        self._outliers.forget([gone])
 
     def observe(self, address: str, seen: EndpointMetrics | bytes) -> None:
         """What an endpoint says of itself: in numbers, or its metrics page as it came.
