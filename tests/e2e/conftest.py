@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,39 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Address,
     finally:
         for simulator in simulators:
             simulator.kill()
+
+
+StartSimulators = Callable[..., list[Simulator]]
+
+
+@pytest.fixture
+def start_simulators(tmp_path: Path) -> Iterator[StartSimulators]:
+    """Starts model servers of its own for a test that loads or breaks them."""
+    started: list[Simulator] = []
+
+    def start(number: int, *flags: str) -> list[Simulator]:
+        simulators = []
+        for _ in range(number):
+            simulators.append(Simulator(f"own-simulator-{len(started)}", tmp_path, flags))
+            started.append(simulators[-1])
+            simulators[-1].start()
+        return simulators
+
+    yield start
+    for simulator in started:
+        simulator.kill()
+
+
+@pytest.fixture
+def write_config(tmp_path: Path) -> Callable[[str], str]:
+    """Writes an EndpointPickerConfig and returns the flag that names it."""
+
+    def write(text: str) -> str:
+        path = tmp_path / f"config-{len(list(tmp_path.iterdir()))}.yaml"
+        path.write_text(text)
+        return f"--config-file={path}"
+
+    return write
 
 
 @pytest.fixture

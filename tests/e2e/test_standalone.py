@@ -246,6 +246,93 @@ spec:
         assert text in program.output()
 
 
+CONFIGURATION = """
+plugins: [{type: queue-scorer}]
+schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer, weight: %s}]}]
+"""
+
+
+def test_a_configuration_says_how_it_picks_and_may_change(
+    standalone: StartStandalone, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIGURATION % 2)
+    program = standalone(f"--config-file={config}", "--decision-header")
+    program.wait_for_line(LAST_LINE)
+    url, body = curl_of(program)
+
+    first = post(url, body).headers["x-epp-decision"]
+    config.write_text(CONFIGURATION % 5)
+    program.wait_for_line("configuration in force")
+    second = post(url, body).headers["x-epp-decision"]
+    config.write_text(CONFIGURATION % "heavy")
+    refusal = program.wait_for_line("configuration refused, the last good one stays")
+    third = post(url, body).headers["x-epp-decision"]
+
+    assert f"configuration: {config}, read again when it changes" in program.output()
+    assert "profile default: queue-scorer x2, max-score-picker" in program.output()
+    assert "(queue-scorer 1x2)" in first
+    assert "(queue-scorer 1x5)" in second
+    assert "(queue-scorer 1x5)" in third
+    assert "schedulingProfiles[0].plugins[0].weight" in refusal
+    assert program.wait_for_line("(one of 3 equal endpoints: 2.00 = queue 1.00x2)")
+    assert program.wait_for_line("(one of 3 equal endpoints: 5.00 = queue 1.00x5)")
+
+
+def test_the_line_of_a_request_says_why(standalone: StartStandalone) -> None:
+    program = standalone()
+    program.wait_for_line(LAST_LINE)
+
+    served = [
+        post(*curl_of(program)).headers["x-gateway-destination-endpoint-served"] for _ in range(2)
+    ]
+
+    assert "configuration: the built-in default" in program.output()
+    assert served[0] == served[1]
+    line = program.wait_for_line("(best of 3 endpoints: 7.00 = ")
+    assert "queue 1.00x2 + kv-cache-utilization 1.00x2 + prefix-cache 1.00x3)" in line
+
+
+def test_a_configuration_can_list_the_endpoints(
+    standalone: StartStandalone, servers: tuple[Address, ...], tmp_path: Path
+) -> None:
+    host, port = servers[1]
+    entry = {"name": "gpu-b", "address": host, "port": str(port)}
+    (tmp_path / "endpoints.yaml").write_text(json.dumps({"endpoints": [entry]}))
+    parameters = {"path": str(tmp_path / "endpoints.yaml")}
+    document = {
+        "plugins": [{"type": "file-discovery", "parameters": parameters}],
+        "dataLayer": {"discovery": {"pluginRef": "file-discovery"}},
+    }
+    (tmp_path / "config.yaml").write_text(json.dumps(document))
+
+    program = standalone(f"--config-file={tmp_path / 'config.yaml'}", "--failure-mode=FailOpen")
+    program.wait_for_line(LAST_LINE)
+    answer = post(*curl_of(program))
+
+    assert answer.headers["x-gateway-destination-endpoint-served"] == f"{host}:{port}"
+    for text in ("gpu-b", "failure mode FailOpen"):
+        assert text in program.output()
+    assert len(children_of(program.pid)) == 1
+
+
+def test_a_plugin_that_may_change_has_to_be_allowed(
+    standalone: StartStandalone, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("plugins: [{type: agent-identity}]")
+
+    refused = standalone(f"--config-file={config}", "--simulators=1")
+    exit_code = refused.wait()
+    allowed = standalone(
+        f"--config-file={config}", "--simulators=1", "--allow-experimental-plugins"
+    )
+    allowed.wait_for_line(LAST_LINE)
+
+    assert exit_code == 2
+    assert "--allow-experimental-plugins" in refused.output()
+
+
 def test_servers_that_do_not_answer_yet_are_told_and_waited_for(
     standalone: StartStandalone, ports: PortSource
 ) -> None:
@@ -264,6 +351,7 @@ def test_servers_that_do_not_answer_yet_are_told_and_waited_for(
         (["--pool-file=missing.yaml"], "missing.yaml"),
         (["--listen-address=192.0.2.1"], "can't listen on 192.0.2.1"),
         (["--no-such-flag"], "--no-such-flag"),
+        (["--config-file=missing.yaml"], "missing.yaml can't be read"),
     ],
 )
 def test_what_can_not_work_ends_with_code_2_and_the_reason(

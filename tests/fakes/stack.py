@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from types import MappingProxyType, TracebackType
+from typing import Any, Self
 
 import httpx
 import yaml
@@ -17,10 +18,11 @@ from epp.app.options import FailureModeName
 from epp.standalone.envoy_binary import envoy_binary
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.envoy_config import MEBIBYTE, EnvoySettings, envoy_bootstrap
-from epp.standalone.pool import ModelServer, pool_document
+from epp.standalone.pool import POOL_NAME, ModelServer, pool_document
 from epp.standalone.ports import FreePorts
 from epp.standalone.tether import tethered
 from tests.fakes.programs import Program, wait_until
+from tests.fakes.raw_http import connected
 
 LOOPBACK = "127.0.0.1"
 MODEL = "simulated-model"
@@ -53,6 +55,29 @@ class Simulator(Program):
         host, _, port = line.rpartition("//")[2].rpartition(":")
         return Address(host, int(port))
 
+    @property
+    def url(self) -> str:
+        return f"http://{self.address()}"
+
+    def value_of(self, name: str) -> float:
+        """The sum of all series called `name`, as the server itself reports them."""
+        return sum_of(httpx.get(f"{self.url}/metrics").text, name)
+
+    def fail(self, **failures: object) -> None:
+        """Be broken in these ways from now on; in no way without any."""
+        httpx.post(f"{self.url}/simulator/failures", json=failures).raise_for_status()
+
+    @contextmanager
+    def load(self, requests: int, **fields: object) -> Iterator[None]:
+        """So many requests of somebody else, sent here directly, that last as long as the block."""
+        body = json.dumps({"model": MODEL, "prompt": "Hello", "stream": True, **fields}).encode()
+        head = f"POST /v1/completions HTTP/1.1\r\nhost: test\r\ncontent-length: {len(body)}\r\n"
+        with ExitStack() as connections:
+            for _ in range(requests):
+                connection = connections.enter_context(connected(self.url))
+                connection.sendall(head.encode() + b"content-type: application/json\r\n\r\n" + body)
+            yield
+
 
 class Picker(Program):
     """`epp serve`, for the pool that flags name."""
@@ -83,6 +108,34 @@ class Picker(Program):
     def value_of(self, name: str) -> float:
         """The sum of all series called `name`, whatever their labels."""
         return sum_of(self.metrics(), name)
+
+    def wait_for_value(self, name: str, value: float) -> None:
+        """Wait until this is the sum of all series called `name`."""
+        wait_until(lambda: self.value_of(name) == value, f"{name} {value:g}", self)
+
+    def pool_page(self) -> str:
+        """What `epp pool show` reads."""
+        return httpx.get(f"http://{self.admin}/pool").text
+
+    def endpoint(self, address: Address) -> dict[str, Any]:
+        """What it knows of an endpoint of its pool."""
+        endpoints = json.loads(self.pool_page())["endpoints"]
+        (endpoint,) = [each for each in endpoints if each["address"] == str(address)]
+        return dict(endpoint)
+
+    def wait_until_heard_of(self, address: Address) -> None:
+        """Wait until it has read an endpoint's metrics once."""
+        wait_until(
+            lambda: self.endpoint(address)["metricsAgeSeconds"] is not None,
+            f"metrics of {address}",
+            self,
+        )
+
+    def wait_until_known(self, address: Address, **facts: object) -> None:
+        """Wait until this is what it knows of an endpoint."""
+        wait_until(
+            lambda: facts.items() <= self.endpoint(address).items(), f"{facts} of {address}", self
+        )
 
 
 class Gateway(Program):
@@ -145,14 +198,18 @@ class Stack:
         picker_flags: Sequence[str] = (),
         max_request_body_bytes: int = 64 * MEBIBYTE,
         pool: Sequence[Address] | None = None,
+        has_pool_file: bool = True,
     ) -> None:
-        """`pool`: the endpoints to begin with, where they are not all of `servers`."""
+        """`pool`: the endpoints to begin with, where they are not all of `servers`.
+
+        Without a pool file, flags or configuration have to say where endpoints are.
+        """
         self.servers = tuple(servers)
         self.fail_open = fail_open
         self.pool_file = folder / "pool.yaml"
         self.access_log = folder / "access.log"
         self.write_pool(servers if pool is None else pool, fail_open=fail_open)
-        pool_flags = [f"--pool-file={self.pool_file}"]
+        pool_flags = [f"--pool-file={self.pool_file}"] if has_pool_file else []
         self.pickers = [
             Picker(f"epp-{number}", folder, pool_flags, ports, picker_flags)
             for number in range(1, pickers + 1)
@@ -207,8 +264,17 @@ class Stack:
             f"{pickers} healthy pickers",
         )
 
-    def write_pool(self, servers: Sequence[Address], *, fail_open: bool) -> None:
-        """Put another pool in place of the one that is in force; it may be empty."""
+    def write_pool(
+        self,
+        servers: Sequence[Address],
+        *,
+        fail_open: bool,
+        priorities: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """Put another pool in place of the one that is in force; it may be empty.
+
+        `priorities` are those of InferenceObjectives, by name.
+        """
         named = [
             ModelServer(name=f"server-{number}", address=address)
             for number, address in enumerate(servers or self.servers, 1)
@@ -217,13 +283,23 @@ class Stack:
         pool, entries = yaml.safe_load_all(pool_document(named, mode))
         if not servers:
             entries["endpoints"] = []
+        objectives = [_objective(*each) for each in priorities.items()]
         new = self.pool_file.with_suffix(".new")
-        new.write_text(yaml.safe_dump_all([pool, entries]))
+        new.write_text(yaml.safe_dump_all([pool, *objectives, entries]))
         new.replace(self.pool_file)
 
     def _end(self) -> None:
         for program in (self.gateway, *self.pickers):
             program.kill()
+
+
+def _objective(name: str, priority: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "llm-d.ai/v1alpha2",
+        "kind": "InferenceObjective",
+        "metadata": {"name": name},
+        "spec": {"poolRef": {"name": POOL_NAME}, "priority": priority},
+    }
 
 
 def sum_of(page: str, name: str) -> float:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,9 @@ class UnluckyPicker:
 
     def snapshot(self) -> Snapshot:
         return Snapshot()
+
+    def profiles(self) -> Sequence[str]:
+        return ()
 
 
 async def test_ports_that_are_taken_at_the_last_moment_are_replaced_a_few_times(
