@@ -55,11 +55,13 @@ def assemble(
     allow_experimental: bool = False,
     now: Callable[[], float] = time.monotonic,
     previous: Assembly | None = None,
+    accept: Callable[[Assembly], None] = lambda _: None,
 ) -> Assembly:
     """Build what `document` says; raises one `ConfigError` with everything that is wrong.
 
     Plugins of `previous` that would be built and wired the same are taken over with what they
-    have learnt. Until it returns nothing of `previous` is touched.
+    have learnt. Nothing of `previous` is touched before `accept`, which may raise too, has
+    returned; its inputs are not bound yet.
     """
     seed = rng.getrandbits(64)
     reusable = {i.name: i for i in previous.blueprint.instances} if previous else {}
@@ -80,9 +82,10 @@ def assemble(
             break
         for name in rewired:
             del reusable[name]
-    plan = build_plan(blueprint, metrics, now)
+    assembly = _assembly(blueprint, build_plan(blueprint, metrics, now), findings)
+    accept(assembly)
     _commit(blueprint, around.metrics, metrics, previous)
-    return _assembly(blueprint, plan, findings)
+    return assembly
 
 
 def _complete(document: Document, instances: Instances, registry: PluginRegistry) -> Blueprint:

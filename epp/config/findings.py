@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from epp.datastore.manifest_errors import indented, value_text
 from epp.framework.errors import ConfigError
 from epp.support.nearest import did_you_mean
+
+_MOST_COMPARED = 200
 
 
 @dataclass(slots=True)
@@ -33,7 +36,7 @@ class Findings:
 
 def unknown_name(given: str, what: str, known: Iterable[str], otherwise: str = "") -> str:
     """`"x" is no plugin of this document; did you mean 'y'?`, or what helps if nothing is near."""
-    candidates = list(known)
+    candidates = list(islice(known, _MOST_COMPARED))
     hint = did_you_mean(given, candidates) if candidates else ""
     return f"{value_text(given)} is no {what}{hint or otherwise}"
 

@@ -23,13 +23,15 @@ _SHAPES = {
     "list_type": "a list",
     "tuple_type": "a list",
     "string_type": "a string (quote it)",
+    "invalid_key": "fields are strings (quote it)",
 }
+_MOST = 200
 _PREFIXES = ("Input should be ", "Value error, ", "Assertion failed, ")
 
 
 def mistakes(error: ValidationError, schema: type[BaseModel], at: str = "") -> list[str]:
     """One line for each mistake in a value of `schema` that stands at the path `at`."""
-    return [_line(detail, at, schema) for detail in error.errors(include_url=False)]
+    return [_line(detail, at, schema) for detail in error.errors(include_url=False)[:_MOST]]
 
 
 def joined(path: str, location: Location) -> str:
@@ -69,6 +71,9 @@ def _line(detail: ErrorDetails, at: str, schema: type[BaseModel]) -> str:
         return f"{path}: unknown field{hint or allowed}"
     if detail["type"] == "missing":
         return f"{path}: required"
+    if detail["type"] == "too_long":
+        most = detail["ctx"]["max_length"]
+        return f"{path}: {len(detail['input'])} entries are not allowed; at most {most}"
     if location[-1:] == ("[key]",):
         return not_allowed(joined(at, location[:-2]), detail["input"], "keys are strings")
     message = _SHAPES.get(detail["type"]) or detail["msg"]

@@ -45,9 +45,11 @@ def _cut(value: Any, location: Location, emptied: set[str]) -> None:
     for depth, part in enumerate(location):
         is_last = depth == len(location) - 1
         if isinstance(value, dict):
-            if is_last or part not in value:
-                for key in [key for key in value if str(key) == str(part)]:
-                    del value[key]
+            if part not in value:
+                _cut_odd_keys(value)
+                return
+            if is_last:
+                del value[part]
                 return
             value = value[part]
         elif isinstance(value, list) and isinstance(part, int) and part < len(value):
@@ -56,3 +58,9 @@ def _cut(value: Any, location: Location, emptied: set[str]) -> None:
                 emptied.add(path_text(location))
                 return
             value = value[part]
+
+
+def _cut_odd_keys(value: dict[Any, Any]) -> None:
+    """Keys that are no strings are all mistakes; pydantic's locations have them as text."""
+    for key in [key for key in value if not isinstance(key, str)]:
+        del value[key]

@@ -12,6 +12,8 @@ from epp.config.envelope_values import Duration, Quantity
 API_VERSION = "llm-d.ai/v1alpha1"
 OLDER_API_VERSION = "inference.networking.x-k8s.io/v1alpha1"
 KIND = "EndpointPickerConfig"
+MOST = 1000
+"""Entries of any list."""
 
 
 class Section(BaseModel):
@@ -67,14 +69,16 @@ class SchedulingProfileSpec(Section):
 
     name: str = Field("", description="Name by which the profile handler knows it.")
     plugins: list[WeightedReference] = Field(
-        [], description="Filters run in this order; at most one is a picker."
+        [], max_length=MOST, description="Filters run in this order; at most one is a picker."
     )
 
 
 class DataSourceSpec(PluginReference):
     """A data source and what reads its answers."""
 
-    extractors: list[PluginReference] = Field([], description="Extractors of the source.")
+    extractors: list[PluginReference] = Field(
+        [], max_length=MOST, description="Extractors of the source."
+    )
 
 
 class DataLayerSpec(Section):
@@ -83,7 +87,7 @@ class DataLayerSpec(Section):
     inject_defaults: bool = Field(
         True, description="Whether metrics-data-source with core-metrics-extractor is added."
     )
-    sources: list[DataSourceSpec] = Field([], description="Data sources.")
+    sources: list[DataSourceSpec] = Field([], max_length=MOST, description="Data sources.")
     discovery: PluginReference | None = Field(
         None, description="Plugin that finds the endpoints, in place of Kubernetes."
     )
@@ -96,7 +100,7 @@ class RequestHandlerSpec(Section):
     """How bodies are read."""
 
     parsers: list[PluginReference] = Field(
-        [], description="Parsers; a type will do where no plugin has that name."
+        [], max_length=MOST, description="Parsers; a type will do where no plugin has that name."
     )
 
 
@@ -119,7 +123,7 @@ class FlowControlSpec(Section):
     no_endpoint_request_ttl: Annotated[Duration | None, Field(alias="noEndpointRequestTTL")] = None
     default_priority_band: PriorityBandSpec | None = None
     default_negative_priority_band: PriorityBandSpec | None = None
-    priority_bands: list[PriorityBandSpec] = []
+    priority_bands: list[PriorityBandSpec] = Field([], max_length=MOST)
     usage_limit_policy_plugin_ref: str | None = None
     saturation_detector: PluginReference | None = Field(
         None, description="Tells when requests of negative priority are turned away."
@@ -138,10 +142,14 @@ class EndpointPickerConfig(Section):
     kind: str = Field(
         KIND, description="Kind of this document.", json_schema_extra={"enum": [KIND]}
     )
-    feature_gates: list[str] = Field([], description="`name`, `name=true` or `name=false`.")
-    plugins: list[PluginSpec] = Field([], description="Instances of plugin types.")
+    feature_gates: list[str] = Field(
+        [], max_length=MOST, description="`name`, `name=true` or `name=false`."
+    )
+    plugins: list[PluginSpec] = Field([], max_length=MOST, description="Instances of plugin types.")
     scheduling_profiles: list[SchedulingProfileSpec] = Field(
-        [], description="Profiles; default: one with every filter, scorer and picker."
+        [],
+        max_length=MOST,
+        description="Profiles; default: one with every filter, scorer and picker.",
     )
     data_layer: DataLayerSpec = Field(DataLayerSpec(), description="Data sources and discovery.")
     flow_control: FlowControlSpec | None = Field(None, description="Queueing.")

@@ -11,15 +11,13 @@ from epp.config.document import Origin
 from epp.config.findings import listed, unknown_name
 from epp.config.graph import topological_order
 from epp.config.instances import Instance, Instances
+from epp.config.stages import is_written_after
 from epp.framework.data import DataType, Input, Scope
 from epp.framework.data_types import CORE_METRICS, CORE_METRICS_EXTRACTOR
 from epp.framework.plugin import Parameters
-from epp.framework.request_control import Admitter, DataProducer, RequestHeader, Screener
-from epp.framework.scheduling import Filter, Picker, ProfileHandler, Scorer
+from epp.framework.request_control import DataProducer
 
 _CORE_NAMES = frozenset(data_type.name for data_type in CORE_METRICS)
-_BEFORE_SCHEDULING = (RequestHeader, Screener, DataProducer, Admitter)
-_SCHEDULING = (ProfileHandler, Filter, Scorer, Picker)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,21 +178,12 @@ def _check(link: Link, instances: Instances) -> None:
                 f"{link.reader.name!r} reads another {data_type.name} than"
                 f" {producer.name!r} writes",
             )
-    if data_type.scope is not Scope.ENDPOINT and _written_in(producer) > _read_in(link.reader):
+    is_lasting = data_type.scope is Scope.ENDPOINT
+    if not is_lasting and is_written_after(producer.plugin, link.reader.plugin):
         instances.findings.problem(
             link.reader.where,
             f"{link.reader.name!r} reads {data_type.name} before {producer.name!r} writes it",
         )
-
-
-def _written_in(producer: Instance) -> int:
-    is_early = isinstance(producer.plugin, _BEFORE_SCHEDULING)
-    return 2 if isinstance(producer.plugin, _SCHEDULING) and not is_early else 1
-
-
-def _read_in(reader: Instance) -> int:
-    is_only_early = isinstance(reader.plugin, _BEFORE_SCHEDULING)
-    return 1 if is_only_early and not isinstance(reader.plugin, _SCHEDULING) else 2
 
 
 def _warn_of_unread(links: Sequence[Link], instances: Instances) -> None:

@@ -18,6 +18,7 @@ from epp.framework import (
     PluginContext,
     Scope,
     Scorer,
+    Screener,
 )
 from epp.framework.data_types import PREFIX_MATCH, endpoint_attribute
 
@@ -131,6 +132,17 @@ class ColouringScorer(Scorer):
     def score(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[float]:
         """The same for all."""
         return [1.0] * len(endpoints)
+
+
+class ColourScreener(Screener):
+    """Reads the colour, before producers run."""
+
+    def __init__(self, context: PluginContext) -> None:
+        self.colour = context.consumes(COLOUR)
+
+    def screen(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+        """All of them."""
+        return list(endpoints)
 
 
 class FriendParameters(Parameters):

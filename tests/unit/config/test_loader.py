@@ -83,8 +83,8 @@ def test_every_mistake_is_told_at_once_with_its_path() -> None:
         ),
         pytest.param(
             "{type: session-affinity-scorer,"
-            " parameters: {sessionIdConfig: {sources: [{heade: x}]}}}",
-            "plugins[0].parameters.sessionIdConfig.sources[0].heade: unknown field; did you mean"
+            " parameters: {sessionIdConfig: {sources: [{headers: x}]}}}",
+            "plugins[0].parameters.sessionIdConfig.sources[0].headers: unknown field; did you mean"
             " 'header'?",
             id="deep",
         ),
@@ -155,6 +155,28 @@ def test_what_is_no_document_is_refused_at_once(text: str | bytes, message: str)
         load_config(text)
 
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "plugins: [" + "{}, " * 1001 + "]",
+            "plugins: 1001 entries are not allowed; at most 1000",
+        ),
+        (
+            "".join(f"{number}: 1\n" for number in range(20_000)),
+            "[0]: 0 is not allowed; fields are strings (quote it)",
+        ),
+        ("".join(f"a{number}: 1\n" for number in range(20_000)), "a0: unknown field;"),
+    ],
+    ids=["entries", "numbers as fields", "fields"],
+)
+def test_a_document_out_of_proportion_is_refused(text: str, problem: str) -> None:
+    problems = refusal(text)
+
+    assert problems[0].startswith(problem)
+    assert len(problems) <= 51
 
 
 def test_a_file_is_named_in_what_is_said_of_it(tmp_path: Path) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from epp.config.assembly import Assembly
+import random
+
+import pytest
+
+from epp.config.assembly import Assembly, assemble
+from epp.config.loader import load_config
 from epp.framework.errors import ConfigError
 from epp.observability.metrics import Metrics
 from tests.fakes.configurations import assembled, registry_with
@@ -117,11 +122,32 @@ def test_a_configuration_that_is_refused_changes_nothing() -> None:
     keys = [link.input.key for link in before.blueprint.links]
 
     for bad in (text % 2 + "\nkind: Other", text % "many"):
-        try:
+        with pytest.raises(ConfigError):
             reloaded(before, bad, metrics)
-        except ConfigError:
-            continue
-        raise AssertionError("it was accepted")
 
     assert value_of(metrics, "acme_count") == 7
     assert [link.input.key for link in before.blueprint.links] == keys
+
+
+def test_whoever_starts_a_configuration_may_refuse_it_before_it_takes_over() -> None:
+    metrics = Metrics()
+    text = "plugins: [{type: counting-scorer, parameters: {strength: %d}}, {type: colour-producer}]"
+    before = assembled(text % 1, registry=REGISTRY, metrics=metrics)
+    plugin = before.plugins["counting-scorer"]
+    assert isinstance(plugin, CountingColourScorer)
+    plugin.count = 7
+
+    def refuse(assembly: Assembly) -> None:
+        assert assembly.plugins["counting-scorer"] is not plugin
+        raise ConfigError("not now")
+
+    with pytest.raises(ConfigError, match="not now"):
+        assemble(
+            load_config(text % 2),
+            REGISTRY,
+            metrics=metrics,
+            rng=random.Random(1),
+            previous=before,
+            accept=refuse,
+        )
+    assert value_of(metrics, "acme_count") == 7

@@ -15,6 +15,7 @@ REGISTRY = {
     "shady-producer": "ShadyColourProducer",
     "prefix-producer": "PrefixProducer",
     "colouring-scorer": "ColouringScorer",
+    "colour-screener": "ColourScreener",
     "friend": "Friend",
 }
 
@@ -112,6 +113,11 @@ def test_two_producers_ask_for_the_parameter() -> None:
             ["{type: shade-producer}", "{type: colouring-scorer}"],
             "plugins[0]: 'shade-producer' reads Colour before 'colouring-scorer' writes it",
             id="too late",
+        ),
+        pytest.param(
+            ["{type: colour-screener}", "{type: colour-producer}"],
+            "plugins[0]: 'colour-screener' reads Colour before 'colour-producer' writes it",
+            id="too late for a screener",
         ),
         pytest.param(
             ["{type: shade-producer}", "{type: shady-producer}"],

@@ -1,0 +1,44 @@
+"""Configurations that are shown to people work."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from epp.config.built_in import BUILT_IN
+from epp.config.loader import load_config
+from tests.fakes.configurations import assembled
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = [
+    path
+    for path in sorted((ROOT / "config/examples").glob("*.yaml"))
+    if "kind: EndpointPickerConfig" in path.read_text()
+]
+BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/configuration.md").read_text(), re.S)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_loads_without_warnings(path: Path) -> None:
+    text = path.read_text()
+    assembly = assembled(text, allow_experimental="--allow-experimental-plugins" in text)
+
+    assert assembly.warnings == []
+
+
+@pytest.mark.parametrize("text", BLOCKS, ids=range(len(BLOCKS)))
+def test_a_block_of_the_documentation_loads_without_warnings(text: str) -> None:
+    assert assembled(text, allow_experimental=True).warnings == []
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 4
+    assert len(BLOCKS) >= 3
+
+
+def test_the_default_example_is_the_built_in_default() -> None:
+    example = load_config((ROOT / "config/examples/default.yaml").read_text())
+
+    assert example == load_config(BUILT_IN) == load_config("")
