@@ -32,7 +32,13 @@ from epp.framework.request_control import (
     ResponseProgress,
     Screener,
 )
-from epp.framework.request_handling import ParsedRequest, Parser, PromptText
+from epp.framework.request_handling import (
+    Media,
+    ParsedRequest,
+    Parser,
+    PromptText,
+    ResponseReader,
+)
 from epp.framework.scheduling import (
     Filter,
     Picker,
@@ -72,6 +78,7 @@ __all__ = [
     "KubernetesEvent",
     "KubernetesExtractor",
     "KubernetesSource",
+    "Media",
     "Output",
     "Parameters",
     "ParsedRequest",
@@ -90,6 +97,7 @@ __all__ = [
     "ResponseHeader",
     "ResponseMetadata",
     "ResponseProgress",
+    "ResponseReader",
     "SaturationDetector",
     "SchedulingResult",
     "Scope",
