@@ -8,15 +8,17 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from epp.config.assembly import Assembly, assemble
 from epp.config.loader import load_config
-from epp.config.plugin_registry import PluginRegistry
+from epp.config.plugin_registry import GROUP, PluginRegistry
 from epp.datastore.inference_pool import FailureMode
 from epp.framework.data_layer import Extractor
 from epp.framework.endpoint import Endpoint, EndpointMetrics
 from epp.framework.errors import ConfigError
+from epp.framework.plugin import Plugin
 from epp.library.members import Members
 from epp.library.pick import BodyHooksAtOnce, Pick, headers_of
 from epp.observability.metrics import Metrics
@@ -54,18 +56,20 @@ class Picker:
         cls,
         text: str = "",
         *,
+        plugins: Mapping[str, type[Plugin]] | None = None,
         seed: int | None = None,
         allow_experimental: bool = False,
         now: Callable[[], float] = time.monotonic,
     ) -> Picker:
         """A picker that does what an EndpointPickerConfig says; without one, what `serve` does.
 
-        Raises one `ConfigError` with everything that is wrong. With a `seed` picks are repeatable.
+        `plugins` are types of your own that are not installed: classes of a module, by type. With a
+        `seed` picks are repeatable. Raises one `ConfigError` with everything that is wrong.
         """
         metrics, rng = Metrics(now=now), random.Random(seed)
         assembly = assemble(
             load_config(text),
-            PluginRegistry.installed(),
+            PluginRegistry(strangers=[*entry_points(group=GROUP), *_offered(plugins or {})]),
             metrics=metrics,
             rng=rng,
             allow_experimental=allow_experimental,
@@ -77,6 +81,11 @@ class Picker:
     def warnings(self) -> Sequence[str]:
         """What in the configuration may not be meant, a line each."""
         return self._assembly.warnings
+
+    @property
+    def plugins(self) -> Mapping[str, Plugin]:
+        """Every plugin instance by name, those that were added too."""
+        return self._assembly.plugins
 
     @property
     def endpoints(self) -> Sequence[Endpoint]:
@@ -139,6 +148,13 @@ class Picker:
             if any(each.fills_metrics for each in found):
                 return found
         raise ConfigError("the configuration has no extractor of metrics pages")
+
+
+def _offered(plugins: Mapping[str, type[Plugin]]) -> list[EntryPoint]:
+    return [
+        EntryPoint(name, f"{kind.__module__}:{kind.__qualname__}", GROUP)
+        for name, kind in plugins.items()
+    ]
 
 
 def _refuse_what_waits(assembly: Assembly) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -14,16 +17,22 @@ PAGE = Path(__file__).parents[3] / "docs/library.md"
 EXAMPLES = [block.text for block in blocks_of(PAGE) if block.kind == "python"]
 
 
-def run(example: str) -> None:
-    exec(compile(example, str(PAGE), "exec"), {"__name__": "example"})
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Runs an example as a module, which its classes belong to."""
+    module = ModuleType("library_example")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return lambda example: exec(compile(example, str(PAGE), "exec"), vars(module))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
-def test_an_example_runs(example: str) -> None:
+def test_an_example_runs(example: str, run: Callable[[str], None]) -> None:
     run(example)
 
 
-def test_the_first_example_prints_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_example_prints_what_the_page_says(
+    run: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
     run(EXAMPLES[0])
 
     (told,) = re.findall(r"It prints `(.*)`\.", PAGE.read_text())
