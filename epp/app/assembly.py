@@ -72,7 +72,9 @@ def build_request_path(
     body_hooks = BodyHooks(tasks)
     reporter = Reporter(metrics, request_log, now)
     guard = LoadGuard(settings.overload, metrics, now)
-    outliers = OutlierMemory(metrics, settings.outliers, now)
+    outliers = OutlierMemory(
+        metrics, lambda: datastore.snapshot().endpoints, settings.outliers, now
+    )
     datastore.subscribe(lambda change: outliers.forget(change.removed))
     director = Director(
         datastore=datastore,

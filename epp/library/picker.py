@@ -39,7 +39,7 @@ class Picker:
         self._assembly = assembly
         self._now = now
         self._members = Members(assembly.endpoint_listeners, now)
-        self._outliers = OutlierMemory(metrics, now=now)
+        self._outliers = OutlierMemory(metrics, lambda: self.endpoints, now=now)
         self._director = Director(
             datastore=self._members,
             plan=assembly.plan,

@@ -51,10 +51,12 @@ class OutlierMemory:
     def __init__(
         self,
         metrics: Metrics,
+        present: Callable[[], Sequence[Endpoint]],
         settings: OutlierSettings | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._metrics = metrics
+        self._present = present
         self._settings = settings or OutlierSettings()
         self._now = now
         self._records: dict[EndpointState, _Record] = {}
@@ -108,6 +110,8 @@ class OutlierMemory:
         if not settings.consecutive_errors:
             return
         if record is None:
+            if not any(each.state is endpoint.state for each in self._present()):
+                return  # it left while the request was under way, and nobody will say so again
             record = self._records[endpoint.state] = _Record()
         record.errors += 1
         now = self._now()

@@ -21,7 +21,8 @@ class Memory:
     def __init__(self, settings: OutlierSettings = SETTINGS) -> None:
         self.now = 1000.0
         self.metrics = Metrics()
-        self.memory = OutlierMemory(self.metrics, settings, lambda: self.now)
+        self.pool: Sequence[Endpoint] = POOL
+        self.memory = OutlierMemory(self.metrics, lambda: self.pool, settings, lambda: self.now)
 
     def answers(self, endpoint: Endpoint, *statuses: int) -> None:
         for status in statuses:
@@ -114,6 +115,17 @@ def test_an_endpoint_that_is_gone_is_forgotten() -> None:
     memory.memory.forget([A])
 
     assert memory.memory.among(POOL) is POOL
+
+
+def test_errors_of_an_endpoint_that_has_left_are_nobodys() -> None:
+    memory = Memory()
+    memory.pool = (B, C, D)
+    memory.memory.forget([A])
+
+    memory.answers(A, *[503] * 6)
+
+    assert memory.metrics.ejected_endpoints.value == 0
+    assert memory.left_out() == set()
 
 
 def test_zero_errors_turn_it_off() -> None:
