@@ -38,6 +38,7 @@ class Link:
 def create_missing_producers(instances: Instances) -> None:
     """Add the default producers of what is read and written by nobody, and theirs.
 
+    One that is named in a parameter is added too: the name is what the reference looks it up by.
     Data without a default producer are missed even if a producer that is added for other data
     would write them too: the reference asks for it to be listed (L13).
     """
@@ -50,7 +51,7 @@ def create_missing_producers(instances: Instances) -> None:
             default = wanted.data_type.default_producer
             if not wanted.data_type.created_when_missing or instances.knows(default):
                 continue
-            if _is_missing(wanted, instances):
+            if wanted.producer == default or _is_missing(wanted, instances):
                 made = instances.add(default, Origin.PRODUCER)
                 pending += [made] if made is not None else []
 

@@ -181,6 +181,30 @@ def test_two_producers_of_prefix_matches_ask_for_the_parameter() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("scorer", "producer"),
+    [
+        (
+            "{type: prefix-cache-scorer, parameters:"
+            " {prefixMatchInfoProducerName: approx-prefix-cache-producer}}",
+            "approx-prefix-cache-producer",
+        ),
+        (
+            "{type: active-request-scorer, parameters:"
+            " {inFlightLoadProducerName: inflight-load-producer}}",
+            "inflight-load-producer",
+        ),
+        (
+            "{type: mm-embeddings-cache-scorer, parameters:"
+            " {producerName: mm-embeddings-cache-producer}}",
+            "mm-embeddings-cache-producer",
+        ),
+    ],
+)
+def test_a_default_producer_that_is_named_need_not_be_listed(scorer: str, producer: str) -> None:
+    assert producer in assembled(document(scorer)).plugins
+
+
 def test_an_attribute_that_no_extractor_writes_is_warned_about() -> None:
     text = document("{type: attribute-scorer}")
 
