@@ -18,6 +18,7 @@ from epp.config.plugin_registry import PluginRegistry
 from epp.config.summary import profile_lines
 from epp.data_layer.data_layer import DataLayer
 from epp.data_layer.settings import DataLayerSettings
+from epp.data_layer.wiring import wire as check_wiring
 from epp.framework.errors import ConfigError
 from epp.framework.request_handling import Parser
 from epp.support.file_watch import watch_file
@@ -122,10 +123,7 @@ class Picking:
     async def _reload(self) -> None:
         try:
             document = await asyncio.to_thread(self._read)
-            assembly = self._assemble(document, previous=self._assembly)
-            if _source_of_endpoints(assembly) != _source_of_endpoints(self._assembly):
-                raise ConfigError("dataLayer.discovery can't change while the process runs")
-            self.data_layer.reconfigure(assembly.sources, assembly.endpoint_listeners)
+            assembly = self._assemble(document, previous=self._assembly, accept=self._accept)
         except ConfigError as error:
             self._metrics.config_reloaded("failure")
             if str(error) != self.problem:
@@ -133,17 +131,29 @@ class Picking:
             self.problem = str(error)
             return
         self._assembly = assembly
+        self.data_layer.reconfigure(assembly.sources, assembly.endpoint_listeners)
         self._use(assembly.plan)
         self._metrics.config_reloaded("success")
         self.problem = None
         log.info("configuration in force", file=str(self._options.config_file))
+
+    def _accept(self, assembly: Assembly) -> None:
+        """Refuse what can't be changed over to, while nothing has been changed."""
+        if _source_of_endpoints(assembly) != _source_of_endpoints(self._assembly):
+            raise ConfigError("dataLayer.discovery can't change while the process runs")
+        check_wiring(assembly.sources, assembly.endpoint_listeners)
 
     def _read(self) -> Document:
         if self._options.config_file is not None:
             return read_config(self._options.config_file)
         return load_config(self._options.config_text, "--config-text")
 
-    def _assemble(self, document: Document, previous: Assembly | None) -> Assembly:
+    def _assemble(
+        self,
+        document: Document,
+        previous: Assembly | None,
+        accept: Callable[[Assembly], None] = lambda _: None,
+    ) -> Assembly:
         assembly = assemble(
             document,
             self._registry,
@@ -153,8 +163,10 @@ class Picking:
             now=self._now,
             previous=previous,
         )
+        told = previous.warnings if previous else ()
         for warning in assembly.warnings:
-            log.warning("configuration is odd", problem=warning)
+            if warning not in told:
+                log.warning("configuration is odd", problem=warning)
         return assembly
 
 
