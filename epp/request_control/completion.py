@@ -32,8 +32,12 @@ class Completion:
         response.ended = True
         response.termination_cause = cause
         if active.endpoints:
-            endpoint = active.serving or active.endpoints[0]
+            first = active.endpoints[0]
+            endpoint = active.serving or first
             self._outliers.ended(endpoint, response.status)
+            if endpoint.id != first.id:
+                # Retried elsewhere: nothing is known of the first, but it is not being probed.
+                self._outliers.ended(first, 0)
             active.hooks.ended(active.request, response, endpoint)
         self._body_hooks.notify(active)
         self._reporter.ended(active, cause)

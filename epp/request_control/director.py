@@ -23,6 +23,7 @@ import structlog
 from epp.datastore.inference_pool import FailureMode, failure_mode_in_force
 from epp.framework.errors import DropReason, ErrorCode, Rejection
 from epp.framework.request import InferenceRequest, TerminationCause
+from epp.observability.safe_text import printable
 from epp.request_control.active_request import ActiveRequest
 from epp.request_control.admission import require_available_cache, shed_at_saturation
 from epp.request_control.candidates import locate_candidates
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 Result = TypeVar("Result")
+
+MOST_ID = 128
+"""Characters of a request's id in the log: clients choose it."""
 
 SCORES_NAMESPACE = "envoy.lb"
 SCORES_KEY = "x-gateway-destination-endpoint-scores"
@@ -291,7 +295,7 @@ class Director:
             namespace = request.dynamic_metadata.setdefault(SCORES_NAMESPACE, {})
             namespace[SCORES_KEY] = scores
         if self._settings.log_decisions:
-            log.debug("decided", request_id=request.id, decision=decision_text(result))
+            log.debug("decided", request_id=_short_id(request), decision=decision_text(result))
 
     def _contain(
         self, error: Exception, incoming: IncomingRequest, request: InferenceRequest
@@ -300,7 +304,7 @@ class Director:
             reason, text = "deadline", "no endpoint was picked in time"
         else:
             reason, text = "internal", "internal error while picking an endpoint"
-            log.error("picking failed", request_id=request.id, exc_info=error)
+            log.error("picking failed", request_id=_short_id(request), exc_info=error)
         if self.failure_mode is FailureMode.FAIL_CLOSE:
             raise Rejection(
                 ErrorCode.SERVICE_UNAVAILABLE, text, details=reason, retry_after=1
@@ -345,6 +349,10 @@ class Director:
             bodiless=incoming.bodiless,
             reserve=incoming.reserve,
         )
+
+
+def _short_id(request: InferenceRequest) -> str:
+    return printable(request.id, MOST_ID)
 
 
 def _untouched(request: InferenceRequest) -> InferenceRequest:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 8
 """Candidates told of in a header or a log line."""
+MOST_TEXT = 4096
+"""Characters of a decision with all its scores: gateways limit the headers of a message."""
 MOST_SCORERS = 5
 """Scorers told of in a log line: those that count most."""
 MOST_FILTERS = 3
@@ -44,8 +46,16 @@ def scores_by_endpoint(result: SchedulingResult) -> dict[str, float]:
 
 
 def decision_text(result: SchedulingResult) -> str:
-    """Every scorer's word on every candidate, best first, as far as there is room for it."""
-    return "; ".join(_scores_text(name, profile) for name, profile in result.profiles.items())
+    """Every scorer's word on every candidate, best first, as far as there is room for it.
+
+    Printable ASCII, fit for a header; names of plugins and profiles may be anything.
+    """
+    text = "; ".join(_scores_text(name, profile) for name, profile in result.profiles.items())
+    if len(text) > MOST_TEXT:
+        text = f"{text[: MOST_TEXT - 3]}..."
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join([char if " " <= char <= "~" else "?" for char in text])
 
 
 def _scores_text(name: str, profile: ProfileResult) -> str:
@@ -125,9 +135,9 @@ def _short(scorer: str) -> str:
 
 
 def _place(profile: ProfileResult) -> int | None:
-    """Where the picked endpoint is among the candidates."""
+    """Where the picked endpoint is among the candidates; it may have got another port since."""
     picked: Endpoint = profile.endpoints[0]
     for index, candidate in enumerate(profile.candidates):
-        if candidate is picked:
+        if candidate.id == picked.id:
             return index if index < len(profile.totals) else None
     return None

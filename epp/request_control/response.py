@@ -221,7 +221,7 @@ class ResponsePhase:
         if settings.served_endpoint_header and active is not None and active.serving is not None:
             own[SERVED_ENDPOINT_HEADER] = active.serving.address.encode()
         if settings.decision_header and active is not None and active.result is not None:
-            own[DECISION_HEADER] = decision_text(active.result).encode("utf-8", "replace")
+            own[DECISION_HEADER] = decision_text(active.result).encode()
         if settings.debug_header:
             own[DEBUG_HEADER] = b"true"
         return own

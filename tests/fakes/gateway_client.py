@@ -60,7 +60,11 @@ def read_answer(data: bytes) -> Answer:
             grpc_status=part.grpc_status.status if part.HasField("grpc_status") else None,
         )
     if kind.endswith("trailers"):
-        return Answer(kind=kind, set_headers=_set(part.header_mutation))
+        return Answer(
+            kind=kind,
+            set_headers=_set(part.header_mutation),
+            metadata=_plain(message.dynamic_metadata),
+        )
     common = part.response
     mutation = common.body_mutation.WhichOneof("mutation")
     streamed = mutation == "streamed_response"
