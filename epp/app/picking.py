@@ -162,6 +162,7 @@ class Picking:
             allow_experimental=self._options.allow_experimental_plugins,
             now=self._now,
             previous=previous,
+            accept=accept,
         )
         told = previous.warnings if previous else ()
         for warning in assembly.warnings:
