@@ -211,7 +211,10 @@ class ResponsePhase:
     def _credit(self, active: ActiveRequest, served: str | None) -> None:
         if served is None or active.serving is None or served == active.serving.address:
             return
-        endpoint = self._context.datastore.snapshot().by_address.get(served)
+        by_address = self._context.datastore.snapshot().by_address
+        # Picks first: behind a sidecar all ranks of a pod share an address.
+        picks = (each for each in active.endpoints if each.address == served)
+        endpoint = next(picks, None) or by_address.get(served)
         if endpoint is not None:
             active.served_by(endpoint)
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
+from epp.datastore.inference_pool import FailureMode
 from epp.gateway.request_side import RequestSide
 from epp.gateway.stream import Transaction
 from epp.request_control.active_request import ActiveRequest
 from epp.request_control.incoming import IncomingRequest
 from epp.transport.grpc_stream import GrpcStream
 from tests.fakes.eventually import eventually
-from tests.fakes.held_streams import End, HeldStream, State
-from tests.fakes.picker import Picker
+from tests.fakes.failing_plugins import OWN
+from tests.fakes.held_streams import EVENT_STREAM, End, HeldStream, State
+from tests.fakes.logs import awaitable_logs
+from tests.fakes.picker import Picker, running_picker
 
 PER_STREAM = (GrpcStream, Transaction, RequestSide, ActiveRequest, IncomingRequest)
 
@@ -54,3 +59,50 @@ async def test_the_body_is_let_go_when_it_has_been_answered(
     await stream.open()
     assert set(alive(*PER_STREAM) - before) == {type_.__name__ for type_ in PER_STREAM[:-1]}
     await stream.finish()
+
+
+OPEN_RESPONSES = 200
+PROMPT_BYTES = 1 << 20
+LARGEST_STREAM_BYTES = 1 << 16
+LEARNING = """
+plugins:
+- {type: prefix-cache-scorer}
+- {type: inflight-load-producer, parameters: {addEstimatedOutputTokens: true}}
+- {type: session-affinity-scorer}
+- {type: agent-identity}
+"""
+
+
+@contextmanager
+def traced_memory() -> Iterator[Callable[[], int]]:
+    """Bytes that were allocated in the block and are still held."""
+    tracemalloc.start()
+    try:
+        yield lambda: tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("endpoint_picker", ["max-score-picker", "broken-picker"])
+async def test_open_responses_keep_nothing_of_their_prompts(endpoint_picker: str) -> None:
+    config = f"{LEARNING}- {{type: {endpoint_picker}}}"
+    body = b'{"model":"m","prompt":"%s"}' % (b"word " * (PROMPT_BYTES // 5))
+    async with running_picker(
+        config=config, own_plugins=OWN, failure_mode=FailureMode.FAIL_OPEN
+    ) as picker:
+        streams = [picker.exchange() for _ in range(OPEN_RESPONSES)]
+        with awaitable_logs() as lines, traced_memory() as held:
+            for stream in streams:
+                await stream.post(body)
+                await stream.picked()
+                await stream.response_headers(EVENT_STREAM)
+                await stream.answer()
+            while not lines.empty():  # a traceback keeps what it passed through
+                lines.get_nowait()
+            gc.collect()
+            held_bytes = held()
+        assert picker.in_flight == {"10.0.0.1:8000": OPEN_RESPONSES}
+        assert held_bytes < OPEN_RESPONSES * LARGEST_STREAM_BYTES
+        for stream in streams:
+            stream.cancel()
+        await picker.settled()
