@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -123,7 +124,7 @@ class Picking:
     async def _reload(self) -> None:
         try:
             document = await asyncio.to_thread(self._read)
-            assembly = self._assemble(document, previous=self._assembly, accept=self._accept)
+            assembly = self._assemble(document, previous=self._assembly)
         except ConfigError as error:
             self._metrics.config_reloaded("failure")
             if str(error) != self.problem:
@@ -137,23 +138,12 @@ class Picking:
         self.problem = None
         log.info("configuration in force", file=str(self._options.config_file))
 
-    def _accept(self, assembly: Assembly) -> None:
-        """Refuse what can't be changed over to, while nothing has been changed."""
-        if _source_of_endpoints(assembly) != _source_of_endpoints(self._assembly):
-            raise ConfigError("dataLayer.discovery can't change while the process runs")
-        check_wiring(assembly.sources, assembly.endpoint_listeners)
-
     def _read(self) -> Document:
         if self._options.config_file is not None:
             return read_config(self._options.config_file)
         return load_config(self._options.config_text, "--config-text")
 
-    def _assemble(
-        self,
-        document: Document,
-        previous: Assembly | None,
-        accept: Callable[[Assembly], None] = lambda _: None,
-    ) -> Assembly:
+    def _assemble(self, document: Document, previous: Assembly | None) -> Assembly:
         assembly = assemble(
             document,
             self._registry,
@@ -162,13 +152,20 @@ class Picking:
             allow_experimental=self._options.allow_experimental_plugins,
             now=self._now,
             previous=previous,
-            accept=accept,
+            accept=partial(_refuse_what_cannot_follow, previous),
         )
         told = previous.warnings if previous else ()
         for warning in assembly.warnings:
             if warning not in told:
                 log.warning("configuration is odd", problem=warning)
         return assembly
+
+
+def _refuse_what_cannot_follow(previous: Assembly | None, assembly: Assembly) -> None:
+    """Raise `ConfigError` for what can't be changed over to, while nothing has been changed."""
+    if previous is not None and _source_of_endpoints(assembly) != _source_of_endpoints(previous):
+        raise ConfigError("dataLayer.discovery can't change while the process runs")
+    check_wiring(assembly.sources, assembly.endpoint_listeners)
 
 
 def _source_of_endpoints(assembly: Assembly) -> Path | None:
