@@ -148,9 +148,8 @@ def test_a_configuration_that_does_not_fit_changes_nothing(play: Play) -> None:
     play(story)
 
 
-def test_pool_gauges_follow_fresh_endpoints(play: Play) -> None:
-    """D15"""
-
+@pytest.mark.parametrize("case", ["D15"])
+def test_pool_gauges_follow_fresh_endpoints(play: Play, case: str) -> None:
     async def story(scene: Scene) -> None:
         for number, waiting in enumerate((2, 5, 9, 100), start=1):
             scene.server(number).page = b"waiting %d\nkv 0.5" % waiting

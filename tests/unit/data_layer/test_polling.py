@@ -253,9 +253,8 @@ def test_a_failed_extractor_harms_no_other_and_is_counted(play: Play) -> None:
     play(story, [(PageSource(), [FailingExtractor(), LoadExtractor()])])
 
 
-def test_a_missing_value_costs_one_error_and_the_rest_is_fresh(play: Play) -> None:
-    """D7"""
-
+@pytest.mark.parametrize("case", ["D7"])
+def test_a_missing_value_costs_one_error_and_the_rest_is_fresh(play: Play, case: str) -> None:
     async def story(scene: Scene) -> None:
         await asyncio.sleep(1)
         before = scene.endpoint().metrics
@@ -274,9 +273,8 @@ def test_a_missing_value_costs_one_error_and_the_rest_is_fresh(play: Play) -> No
     play(story)
 
 
-def test_a_failed_poll_changes_nothing_and_is_counted_once(play: Play) -> None:
-    """D8"""
-
+@pytest.mark.parametrize("case", ["D8"])
+def test_a_failed_poll_changes_nothing_and_is_counted_once(play: Play, case: str) -> None:
     async def story(scene: Scene) -> None:
         await asyncio.sleep(1)
         before = scene.endpoint().metrics

@@ -61,6 +61,8 @@ def test_the_first_usable_ip_counts(ips: tuple[str, ...], address: str) -> None:
         ({ACTIVE_PORTS: "8000,8002"}, [0, 2]),
         ({ACTIVE_PORTS: " 8002 , 8001, 8001"}, [1, 2]),
         ({ACTIVE_PORTS: "8001,9999,x"}, [1]),
+        pytest.param({ACTIVE_PORTS: "8002, 9999"}, [2], id="D12"),
+        pytest.param({ACTIVE_PORTS: "abc"}, [], id="D13"),
         ({ACTIVE_PORTS: "8001x,08002"}, []),
         ({ACTIVE_PORTS: ""}, []),
         ({LEGACY_ACTIVE_PORTS: "8001"}, [1]),
@@ -74,6 +76,7 @@ def test_the_active_ports_annotation_narrows_a_pod(
     expansion = expanded(8000, 8001, 8002, annotations=annotations)
 
     assert [endpoint.rank for endpoint in expansion.endpoints] == ranks
+    assert addresses(expansion) == [f"10.0.0.1:{8000 + rank}" for rank in ranks]
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,8 @@ def test_the_adapter_series_of_the_largest_value_counts(
     assert metrics.max_active_models == 4
 
 
-def test_adapters_stay_when_their_family_goes() -> None:  # D3
+@pytest.mark.parametrize("case", ["D3"])
+def test_adapters_stay_when_their_family_goes(case: str) -> None:
     endpoint = endpoint_of(
         active_models=frozenset({"a"}), waiting_models=frozenset({"b"}), max_active_models=4
     )
@@ -241,8 +242,8 @@ def test_engines_of_a_page_are_chosen_or_added_up(
     assert read(TWO_ENGINES, by=by).waiting_queue_size == expected
 
 
-@pytest.mark.parametrize("aggregation", ["first", "sum"])
-def test_of_a_series_that_is_there_twice_the_newest_counts(aggregation: str) -> None:  # D6
+@pytest.mark.parametrize("aggregation", ["first", "sum"], ids=["D6", "D6 added up"])
+def test_of_a_series_that_is_there_twice_the_newest_counts(aggregation: str) -> None:
     page = (
         b"vllm:num_requests_waiting 5 1000\n"
         b"vllm:num_requests_waiting 2 3000\n"
@@ -254,7 +255,8 @@ def test_of_a_series_that_is_there_twice_the_newest_counts(aggregation: str) -> 
     assert read(page, by=by).waiting_queue_size == 2
 
 
-def test_a_missing_family_is_an_error_and_keeps_the_old_value() -> None:  # D7
+@pytest.mark.parametrize("case", ["D7"])
+def test_a_missing_family_is_an_error_and_keeps_the_old_value(case: str) -> None:
     endpoint = endpoint_of(kv=0.7, updated_at=1.0)
 
     found = problems(b"vllm:num_requests_waiting 6\nvllm:num_requests_running 1\n", endpoint)

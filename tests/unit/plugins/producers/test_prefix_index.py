@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TypeAlias
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -193,18 +194,21 @@ def test_the_slot_of_a_removed_endpoint_brings_nothing_to_the_next_one() -> None
         assert matches(index, [1, 2], endpoints=pool) == {}
 
 
-def test_200_000_different_prompts_stay_within_the_bound() -> None:
+@pytest.mark.parametrize(("prompts", "blocks"), [(1_000_000, 1), (200_000, 4)])
+def test_a_million_different_prompts_stay_within_the_bound(prompts: int, blocks: int) -> None:
+    """Pitfall 44, in entries rather than in bytes."""
     index = PrefixIndex(16_384)
     rng = random.Random(5)
     most = 0
 
-    for number in range(200_000):
+    for number in range(prompts):
         endpoint = POOL[number % len(POOL)]
-        index.insert(endpoint, 31_250, [rng.getrandbits(64) for _ in range(4)])
+        index.insert(endpoint, 31_250, [rng.getrandbits(64) for _ in range(blocks)])
         most = max(most, len(index))
 
     assert 8_000 < most <= 16_384
     assert len(index) > 4_000
+    assert index.slots < 100
     assert all(index.sizes()[name_of(endpoint)] > 100 for endpoint in POOL)
 
 
