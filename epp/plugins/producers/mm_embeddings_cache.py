@@ -107,11 +107,16 @@ class MmEmbeddingsCacheProducer(DataProducer, PreRequest, EndpointListener):
         self._matches.put_all(request, matches)
 
     def pre_request(self, request: InferenceRequest, result: SchedulingResult) -> None:
-        """Every endpoint that may serve the request is believed to hold its items."""
+        """Every endpoint that may serve the request is believed to hold its items.
+
+        So are those of the encode stage, which the reference leaves out, though they encode them.
+        """
         items: tuple[MultiModalItem, ...] = request.attributes.pop(self._key, ())
         if not items:
             return
-        for endpoint in result.endpoints:
+        encode = result.stage("encode")
+        encoders = encode.endpoints if encode is not None else ()
+        for endpoint in (*result.endpoints, *encoders):
             if endpoint.id not in self._removed:
                 self._learn(endpoint, items)
 

@@ -70,6 +70,22 @@ def test_all_endpoints_that_may_serve_match_what_they_were_sent() -> None:
     assert matched(producer, "b", "c") == [["b"], ["b"], []]
 
 
+def test_endpoints_of_the_encode_stage_match_what_they_encoded() -> None:
+    producer, request = built(MmEmbeddingsCacheProducer), asking_for("a")
+    producer.produce(request, POOL)
+
+    producer.pre_request(
+        request,
+        SchedulingResult(
+            primary="d",
+            profiles={"d": ProfileResult(endpoints=(E1,)), "e": ProfileResult(endpoints=(E2, E3))},
+            roles={"decode": "d", "encode": "e"},
+        ),
+    )
+
+    assert matched(producer, "a") == [["a"], ["a"], ["a"]]
+
+
 def test_each_item_counts_once_with_size_1() -> None:
     producer = built(MmEmbeddingsCacheProducer)
 
