@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from epp.framework.endpoint import Endpoint
 from epp.framework.scheduling import (
@@ -12,7 +15,12 @@ from epp.framework.scheduling import (
     ScorerResult,
 )
 from epp.observability.request_log import MAX_REASON
-from epp.request_control.explanation import reason_of
+from epp.request_control.explanation import (
+    MOST_TEXT,
+    decision_text,
+    reason_of,
+    scores_by_endpoint,
+)
 from tests.fakes.plugin_context import endpoint_of
 
 ENDPOINTS = [endpoint_of(f"e{number}", address=f"10.0.0.{number}:80") for number in (1, 2, 3)]
@@ -118,3 +126,73 @@ def test_what_the_profile_handler_has_to_say_comes_instead() -> None:
     result = SchedulingResult(primary="default", profiles={"default": only}, note="as asked for")
 
     assert reason_of(result) == "as asked for"
+
+
+def moved(endpoint: Endpoint, port: int) -> Endpoint:
+    """The same endpoint behind its pod's sidecar."""
+    return replace(endpoint, port=port, address=f"{endpoint.ip}:{port}")
+
+
+def test_an_endpoint_that_was_given_another_port_is_explained_all_the_same() -> None:
+    only = profile({"queue-scorer": (1.0, [1.0, 0.5, 0.0])}, picked=moved(A, 9000))
+    other = profile({"queue-scorer": (1.0, [0.5, 1.0, 0.0])}, picked=moved(B, 9000))
+    both = SchedulingResult(primary="decode", profiles={"decode": only, "prefill": other})
+
+    assert reason(only) == "best of 3 endpoints: 1.00 = queue 1.00x1"
+    assert reason_of(both).endswith("; prefill -> 10.0.0.2:9000 best of 3 endpoints: 1.00")
+
+
+def decision(**profiles: ProfileResult) -> str:
+    return decision_text(SchedulingResult(primary="default", profiles=profiles))
+
+
+def test_a_decision_tells_every_word_on_every_candidate_best_first() -> None:
+    scores = {"queue-scorer": (2.0, [0.5, 1.0, 0.0]), "kv": (-1.0, [0.0, 0.25, 1 / 3])}
+
+    assert decision(default=profile(scores, picked=B)) == (
+        "default -> 10.0.0.2:80:"
+        " 10.0.0.2:80=1.75(queue-scorer 1x2, kv 0.25x-1)"
+        " 10.0.0.1:80=1(queue-scorer 0.5x2, kv 0x-1)"
+        " 10.0.0.3:80=-0.3333(queue-scorer 0x2, kv 0.3333x-1)"
+    )
+
+
+def test_a_decision_shows_the_best_of_many_candidates() -> None:
+    many = [endpoint_of(f"e{number}") for number in range(1, 101)]
+    only = profile({"s": (1.0, [number / 100 for number in range(100)])}, many[99], many)
+
+    told = decision(default=only)
+
+    assert told.count("(s ") == 8
+    assert told.startswith("default -> 10.0.0.100:8000: 10.0.0.100:8000=0.99(s 0.99x1) ")
+    assert told.endswith(" and 92 more")
+
+
+def test_a_decision_without_candidates_tells_the_pick_alone() -> None:
+    assert decision(default=ProfileResult(endpoints=(A, B))) == (
+        "default -> 10.0.0.1:80,10.0.0.2:80"
+    )
+
+
+@given(names=st.lists(st.text(max_size=2000), min_size=1, max_size=6, unique=True))
+def test_a_decision_fits_in_a_header_whatever_things_are_called(names: list[str]) -> None:
+    scores = {name: (1.0, [1.0, 0.5, 0.0]) for name in names}
+
+    told = decision(**{name: profile(scores) for name in names})
+
+    assert len(told) <= MOST_TEXT
+    assert all(" " <= character <= "~" for character in told)
+
+
+def test_scores_by_endpoint_are_those_of_the_primary_profile() -> None:
+    primary = profile({"s": (2.0, [1.0, 0.5, 0.0])})
+    other = profile({"s": (1.0, [0.0, 0.0, 1.0])})
+    result = SchedulingResult(primary="decode", profiles={"prefill": other, "decode": primary})
+
+    assert scores_by_endpoint(result) == {
+        "10.0.0.1:80": 2.0,
+        "10.0.0.2:80": 1.0,
+        "10.0.0.3:80": 0.0,
+    }
+    unscored = SchedulingResult(primary="p", profiles={"p": ProfileResult(endpoints=(A,))})
+    assert scores_by_endpoint(unscored) == {}
