@@ -135,7 +135,12 @@ class InflightLoadProducer(
         request.attributes[self._key] = sent
         for name, profile in result.profiles.items():
             endpoint = profile.endpoints[0]
-            sent.entries[name] = self._count(request, endpoint, added.get(endpoint, of_others))
+            tokens = added.get(endpoint)
+            if tokens is None:
+                # A handler may have sent a rank's requests to another port of its pod.
+                of_rank = (added[each] for each in added if each.id == endpoint.id)
+                tokens = next(of_rank, of_others)
+            sent.entries[name] = self._count(request, endpoint, tokens)
 
     def response_header(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint | None

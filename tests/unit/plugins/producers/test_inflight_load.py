@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -236,6 +237,17 @@ def test_an_endpoint_that_was_no_candidate_is_counted_with_all_tokens() -> None:
     send(producer, request, picked(e2), [e1])
 
     assert load_of(e2) == (1, 100)
+
+
+def test_a_rank_behind_another_port_is_counted_with_its_uncached_tokens() -> None:
+    e1, e2, _ = pool()
+    producer, request = built(InflightLoadProducer), prompted(128)
+    put(PREFIX_MATCH, request, {e1: PrefixMatch(1, 2, 64)})
+    moved = replace(e1, port=9000, address="10.0.0.1:9000")
+
+    send(producer, request, picked(moved), [e2, e1])
+
+    assert load_of(e1) == (1, 64)
 
 
 def test_simultaneous_requests_see_one_another() -> None:
