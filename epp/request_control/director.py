@@ -34,6 +34,7 @@ from epp.request_control.model_rewrite import resolve_model, rewritten_body
 from epp.request_control.objectives import priority_of
 from epp.request_control.parsing import decoded, request_path
 from epp.scheduling.least_in_flight import least_in_flight
+from epp.support.plugin_faults import PLUGIN_FAULTS, is_cancellation
 
 if TYPE_CHECKING:
     from epp.datastore.datastore import Snapshot
@@ -144,7 +145,7 @@ class Director:
             return _completed(self._pipeline(incoming, request))
         except Rejection:
             raise
-        except Exception as error:  # noqa: BLE001 - the failure mode answers it
+        except PLUGIN_FAULTS as error:  # the failure mode answers it
             return self._contain(error, incoming, request)
 
     async def decide_waiting(self, incoming: IncomingRequest) -> ActiveRequest:
@@ -157,7 +158,9 @@ class Director:
                 return await self._pipeline(incoming, request)
         except Rejection:
             raise
-        except Exception as error:  # noqa: BLE001 - the failure mode answers it
+        except PLUGIN_FAULTS as error:  # the failure mode answers it
+            if is_cancellation(error):
+                raise
             if self._must_sync:
                 return self._never_synced(incoming, request)
             if isinstance(error, TimeoutError):
@@ -200,7 +203,7 @@ class Director:
         request.fairness_id = fairness_id_of(request, plan)
         candidates = self._candidates(incoming)
         shed_at_saturation(request, candidates, plan)
-        candidates = plan.hooks.screen(request, candidates)
+        candidates = tuple(plan.hooks.screen(request, candidates))
         await plan.hooks.produce(request, candidates)
         plan.hooks.admit(request, candidates)
         if self._now() > deadline:
@@ -235,9 +238,10 @@ class Director:
         except BaseException:
             active.end(TerminationCause.ERROR)
             raise
+        finally:
+            active.request.let_go_of_body()
         if active.body_changed and "content-encoding" in active.request.headers:
             active.request.headers.remove("content-encoding")
-        active.request.let_go_of_body()
         self._outliers.picked(active.endpoints[0])
         return active
 
@@ -298,7 +302,7 @@ class Director:
             log.debug("decided", request_id=_short_id(request), decision=decision_text(result))
 
     def _contain(
-        self, error: Exception, incoming: IncomingRequest, request: InferenceRequest
+        self, error: BaseException, incoming: IncomingRequest, request: InferenceRequest
     ) -> ActiveRequest:
         if isinstance(error, _DeadlinePassed):
             reason, text = "deadline", "no endpoint was picked in time"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import threading
 
 import pytest
@@ -133,6 +134,23 @@ schedulingProfiles:
         assert picks == [ONE] * 5 + [TWO] * 2
         off = picker.metric("epp_plugins_switched_off_total", plugin_type="slow-scorer")
         assert off == 1
+
+
+async def test_a_best_effort_pick_forwards_a_coded_body_as_it_came() -> None:
+    config = "plugins: [{type: queue-scorer}, {type: meddling}]"
+    async with running_picker(
+        config=config, own_plugins=OWN, failure_mode=FailureMode.FAIL_OPEN, now=Clock()
+    ) as picker:
+        exchange = picker.exchange()
+        body = gzip.compress(BODY)
+        rewritten = {"content-encoding": "gzip", "x-llm-d-model-name-rewrite": "other"}
+        await exchange.post(body, rewritten)
+        head, returned = await exchange.answers(2)
+        assert head.destination == ONE
+        assert "content-encoding" not in head.remove_headers
+        assert returned.body == body
+        exchange.cancel()
+        await picker.settled()
 
 
 async def test_a_best_effort_pick_carries_nothing_of_the_decision_that_failed() -> None:

@@ -61,6 +61,17 @@ async def test_the_body_is_let_go_when_it_has_been_answered(
     await stream.finish()
 
 
+async def test_a_rejected_request_of_an_observing_gateway_keeps_no_body(
+    picker: Picker, before: Counter[str]
+) -> None:
+    exchange = picker.exchange(observability_mode=True)
+    await exchange.post(b"no JSON")
+    await eventually(lambda: picker.metric("epp_requests_rejected_total") == 1)
+    assert "IncomingRequest" not in alive(*PER_STREAM) - before
+    assert picker.path.guard.streams == 1
+    exchange.cancel()
+
+
 OPEN_RESPONSES = 200
 PROMPT_BYTES = 1 << 20
 LARGEST_STREAM_BYTES = 1 << 16

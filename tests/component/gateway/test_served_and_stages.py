@@ -13,6 +13,7 @@ from epp.gateway.overload import OverloadLimits
 from epp.observability.request_log import RequestRecord
 from epp.request_control.director import DirectorSettings
 from epp.request_control.response import ResponseSettings
+from tests.fakes.failing_plugins import Clock
 from tests.fakes.gateway_client import Answer, Exchange
 from tests.fakes.picker import Picker, running_picker
 
@@ -31,6 +32,7 @@ plugins:
 - {type: approx-prefix-cache-producer}
 - {type: inflight-load-producer}
 """
+LEAST_LOADED = "plugins: [{type: queue-scorer}]"
 
 
 def staged(decider: str, handler: str = "") -> str:
@@ -240,6 +242,37 @@ async def test_of_two_ranks_behind_sidecars_the_one_that_served_gets_the_credit(
         assert {address for address, count in picker.in_flight.items() if count} == {served}
         exchange.cancel()
         await picker.settled()
+
+
+async def request_to(
+    picker: Picker, statuses: Mapping[str, str], retried_at: str | None = None
+) -> str:
+    """One request, which the gateway may send elsewhere after all; gives the pick."""
+    exchange = picker.exchange()
+    destination = (await head_of(exchange)).destination
+    assert destination is not None
+    key = "x-gateway-destination-endpoint-served"
+    served = retried_at or destination
+    await exchange.response_headers(
+        {":status": statuses.get(served, "200")}, end=True, metadata={"envoy.lb": {key: served}}
+    )
+    await exchange.answer()
+    await exchange.half_close()
+    await picker.settled()
+    return destination
+
+
+async def test_an_endpoint_whose_probe_was_retried_elsewhere_is_probed_again() -> None:
+    clock = Clock()
+    async with running_picker((ONE, TWO), config=LEAST_LOADED, now=clock) as picker:
+        while picker.metric("epp_ejected_endpoints") == 0:
+            await request_to(picker, {ONE: "503"})
+        clock.now += 10
+        picker.report(TWO, waiting=9)
+
+        probed = [await request_to(picker, {}, retried_at=TWO) for _ in range(3)]
+
+        assert probed == [ONE] * 3
 
 
 def reasons(records: list[Any]) -> list[str]:
