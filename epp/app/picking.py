@@ -19,7 +19,6 @@ from epp.config.plugin_registry import PluginRegistry
 from epp.config.summary import profile_lines
 from epp.data_layer.data_layer import DataLayer
 from epp.data_layer.settings import DataLayerSettings
-from epp.data_layer.wiring import wire as check_wiring
 from epp.framework.errors import ConfigError
 from epp.framework.request_handling import Parser
 from epp.support.file_watch import watch_file
@@ -152,7 +151,7 @@ class Picking:
             allow_experimental=self._options.allow_experimental_plugins,
             now=self._now,
             previous=previous,
-            accept=partial(_refuse_what_cannot_follow, previous),
+            accept=partial(_refuse_other_endpoints, previous),
         )
         told = previous.warnings if previous else ()
         for warning in assembly.warnings:
@@ -161,11 +160,10 @@ class Picking:
         return assembly
 
 
-def _refuse_what_cannot_follow(previous: Assembly | None, assembly: Assembly) -> None:
-    """Raise `ConfigError` for what can't be changed over to, while nothing has been changed."""
+def _refuse_other_endpoints(previous: Assembly | None, assembly: Assembly) -> None:
+    """Raise `ConfigError` if endpoints would come from elsewhere than before."""
     if previous is not None and _source_of_endpoints(assembly) != _source_of_endpoints(previous):
         raise ConfigError("dataLayer.discovery can't change while the process runs")
-    check_wiring(assembly.sources, assembly.endpoint_listeners)
 
 
 def _source_of_endpoints(assembly: Assembly) -> Path | None:

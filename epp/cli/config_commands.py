@@ -15,7 +15,6 @@ from epp.config.json_schema import json_schema
 from epp.config.loader import MAX_BYTES, load_config, read_config
 from epp.config.plugin_registry import PluginRegistry
 from epp.config.resolved import resolved_text
-from epp.data_layer.wiring import wire
 from epp.observability.logging import configure_logging
 from epp.observability.metrics import Metrics
 
@@ -64,7 +63,6 @@ def _check(arguments: argparse.Namespace) -> int:
         rng=random.Random(0),
         allow_experimental=arguments.allow_experimental_plugins,
     )
-    wire(assembly.sources, assembly.endpoint_listeners)
     for warning in assembly.warnings:
         print(f"epp config check: warning: {warning}", file=sys.stderr)
     print_page(resolved_text(assembly))

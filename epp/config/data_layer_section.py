@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from epp.config.document import Document, Origin, Reference, SourceEntry
+from epp.config.findings import Findings
 from epp.config.instances import Instance, Instances
 from epp.config.references import resolved_as
 from epp.framework.data_layer import (
@@ -28,12 +29,14 @@ _EXTRACTORS: Mapping[type[DataSource], type[Plugin]] = {
     KubernetesSource: KubernetesExtractor,
     EndpointSource: EndpointListener,
 }
+"""Kinds of sources, and what may be attached to each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """A data source and the extractors of its answers."""
 
+    path: str
     instance: Instance
     extractors: Sequence[Instance]
 
@@ -54,6 +57,7 @@ def complete_sources(document: Document, instances: Instances) -> list[Source]:
         entries.append(_DEFAULT_SOURCE)
     found = [_source(entry, instances) for entry in entries]
     sources = [source for source in found if source is not None]
+    _check_that_they_differ(sources, instances.findings)
     _warn_of_unattached(sources, instances)
     return sources
 
@@ -75,19 +79,57 @@ def _source(entry: SourceEntry, instances: Instances) -> Source | None:
     source = resolved_as(entry.source, [DataSource], instances)
     if source is None:
         return None
-    kinds = [
-        extractor for kind, extractor in _EXTRACTORS.items() if isinstance(source.plugin, kind)
-    ]
-    extractors = [resolved_as(extractor, kinds, instances) for extractor in entry.extractors]
+    kinds = [kind for kind in _EXTRACTORS if isinstance(source.plugin, kind)]
+    if len(kinds) != 1:
+        allowed = ", ".join(sorted(kind.__name__ for kind in _EXTRACTORS))
+        instances.findings.problem(
+            entry.source.path, f"{source.name!r} is {len(kinds)} kinds of source; one of {allowed}"
+        )
+        return None
     usual = source.plugin.default_extractor if isinstance(source.plugin, DataSource) else ""
     if not entry.extractors and usual:
         instances.findings.warning(
             entry.source.path, f"{source.name!r} has no extractors; the usual one is {usual}"
         )
     return Source(
+        path=entry.source.path,
         instance=source,
-        extractors=[extractor for extractor in extractors if extractor is not None],
+        extractors=_extractors(entry, _EXTRACTORS[kinds[0]], instances),
     )
+
+
+def _extractors(entry: SourceEntry, kind: type[Plugin], instances: Instances) -> list[Instance]:
+    by_type: dict[str, Instance] = {}
+    for reference in entry.extractors:
+        extractor = resolved_as(reference, [kind], instances)
+        if extractor is None:
+            continue
+        extractor_type = extractor.entry.type
+        if extractor_type in by_type:
+            instances.findings.problem(
+                reference.path,
+                f"{entry.source.name!r} has more than one extractor of type {extractor_type!r}",
+            )
+        by_type[extractor_type] = extractor
+    return list(by_type.values())
+
+
+def _check_that_they_differ(sources: Sequence[Source], findings: Findings) -> None:
+    polled: set[str] = set()
+    followed: set[str] = set()
+    for source in sources:
+        plugin, name = source.instance.plugin, source.instance.name
+        if isinstance(plugin, PollingSource):
+            if name in polled:
+                findings.problem(
+                    source.path, f"{name!r} is there more than once; list its extractors together"
+                )
+            polled.add(name)
+        elif isinstance(plugin, KubernetesSource):
+            kind = f"{plugin.group}/{plugin.version} {plugin.kind}".lstrip("/")
+            if kind in followed:
+                findings.problem(source.path, f"more than one source follows {kind!r}")
+            followed.add(kind)
 
 
 def _warn_of_second_scrape(entries: Sequence[SourceEntry], instances: Instances) -> None:

@@ -35,10 +35,7 @@ log = structlog.get_logger(__name__)
 
 
 class DataLayer:
-    """Sources, their extractors and the listeners of endpoints, at work.
-
-    Mistakes in how they are put together are a `ConfigError` of the constructor.
-    """
+    """Sources, their extractors and the listeners of endpoints, at work."""
 
     def __init__(
         self,
@@ -121,10 +118,7 @@ class DataLayer:
     def reconfigure(
         self, sources: Sequence[Attachment], listeners: Sequence[EndpointListener] = ()
     ) -> None:
-        """Change over to these. Sources that stay keep their connections, endpoints their data.
-
-        Raises `ConfigError` and changes nothing when they don't fit together.
-        """
+        """Change over to these. Sources that stay keep their connections, endpoints their data."""
         self._wiring = wire(sources, listeners)
         self._apply(self._wiring)
 

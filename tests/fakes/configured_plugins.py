@@ -8,11 +8,14 @@ from pydantic import Field
 
 from epp.framework import (
     DataProducer,
+    DataSource,
     DataType,
     Endpoint,
+    EndpointSource,
     GaugeSpec,
     InferenceRequest,
     Input,
+    KubernetesSource,
     Parameters,
     Plugin,
     PluginContext,
@@ -158,6 +161,17 @@ class Friend(Plugin):
         self.friend = (
             context.plugin(parameters.friend, Friend, field="friend") if parameters.friend else None
         )
+
+
+class SourceOfNoKind(DataSource):
+    """Has data, nobody knows which."""
+
+
+class SourceOfTwoKinds(KubernetesSource, EndpointSource):
+    """Follows pods and endpoints."""
+
+    version = "v1"
+    kind = "Pod"
 
 
 class FailingPlugin(Plugin):

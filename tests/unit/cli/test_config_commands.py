@@ -50,45 +50,6 @@ def test_every_mistake_of_a_file_is_explained_with_exit_code_2(
     ]
 
 
-@pytest.mark.parametrize(
-    ("plugins", "sources", "problem"),
-    [
-        (
-            "{type: core-metrics-extractor}",
-            "{pluginRef: metrics-data-source, extractors: [{pluginRef: core-metrics-extractor}]},"
-            " {pluginRef: metrics-data-source, extractors: [{pluginRef: core-metrics-extractor}]}",
-            "'metrics-data-source' is there more than once",
-        ),
-        (
-            "{type: core-metrics-extractor}, {type: core-metrics-extractor, name: again}",
-            "{pluginRef: metrics-data-source,"
-            " extractors: [{pluginRef: core-metrics-extractor}, {pluginRef: again}]}",
-            "more than one extractor of type 'core-metrics-extractor'",
-        ),
-        (
-            "{type: k8s-notification-source, name: a, parameters: {version: v1, kind: Pod}},"
-            " {type: k8s-notification-source, name: b, parameters: {version: v1, kind: Pod}}",
-            "{pluginRef: a}, {pluginRef: b}",
-            "more than one source follows 'v1 Pod'",
-        ),
-    ],
-    ids=["source", "extractor", "kind"],
-)
-def test_what_the_data_layer_would_refuse_is_refused(
-    plugins: str, sources: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "epp.yaml"
-    file.write_text(
-        f"plugins: [{{type: metrics-data-source}}, {plugins}]\ndataLayer: {{sources: [{sources}]}}"
-    )
-
-    assert main(["config", "check", str(file)]) == 2
-
-    output = capsys.readouterr()
-    assert output.out == ""
-    assert problem in output.err
-
-
 def test_a_dash_reads_standard_input(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

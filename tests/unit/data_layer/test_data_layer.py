@@ -6,7 +6,6 @@ import pytest
 
 from epp.framework.data_layer import EndpointSource
 from epp.framework.endpoint import NO_METRICS, Endpoint
-from epp.framework.errors import ConfigError
 from tests.fakes.data_layer import (
     AttributeExtractor,
     LoadExtractor,
@@ -135,17 +134,6 @@ def test_only_new_listeners_are_told_of_what_is_there(play: Play) -> None:
         assert old.told == new.told == ["added 10.0.0.1:8000"]
 
     play(story, [], [old])
-
-
-def test_a_configuration_that_does_not_fit_changes_nothing(play: Play) -> None:
-    async def story(scene: Scene) -> None:
-        with pytest.raises(ConfigError):
-            scene.layer.reconfigure([(PageSource("m"), []), (PageSource("m"), [])])
-        await asyncio.sleep(1)
-
-        assert len(scene.server().asked_at) > 15
-
-    play(story)
 
 
 @pytest.mark.parametrize("case", ["D15"])
