@@ -122,7 +122,7 @@ def _producer(reader: Instance, wanted: Input[Any], instances: Instances) -> Ins
         findings.problem(
             _path(reader, None),
             f"{data_type.name} is written by {listed(i.name for i in found)};"
-            f" say which one {reader.name!r} reads{_parameter_hint(reader)}",
+            f" say which one {reader.name!r} reads{_hint(reader, data_type)}",
         )
     elif wanted.required:
         _tell_missing(reader, wanted, instances)
@@ -243,6 +243,8 @@ def _path(reader: Instance, producer: str | None) -> str:
     return f"{reader.where}.parameters.{names[0]}" if len(names) == 1 else reader.where
 
 
-def _parameter_hint(reader: Instance) -> str:
-    names = list(_producer_parameters(reader.parameters))
-    return f" with {' or '.join(names)}" if names else ", by leaving the others out"
+def _hint(reader: Instance, data_type: DataType[Any]) -> str:
+    if names := list(_producer_parameters(reader.parameters)):
+        return f" with {' or '.join(names)}"
+    default = data_type.default_producer
+    return f" by calling it {default!r}" if default else " by leaving the others out"

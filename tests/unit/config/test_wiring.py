@@ -205,6 +205,22 @@ def test_a_default_producer_that_is_named_need_not_be_listed(scorer: str, produc
     assert producer in assembled(document(scorer)).plugins
 
 
+def test_a_reader_without_a_parameter_reads_from_the_producer_of_the_default_name() -> None:
+    text = document(
+        "{type: optional-scorer}",
+        "{type: colour-producer, name: red}",
+        "{type: colour-producer, name: blue}",
+    )
+
+    assert problems_of(text) == [
+        "plugins[0]: Colour is written by 'red', 'blue'; say which one 'optional-scorer' reads by"
+        " calling it 'colour-producer'"
+    ]
+    assert keys_of(text.replace("blue", "colour-producer")) == {
+        "optional-scorer": "Colour/colour-producer"
+    }
+
+
 def test_an_attribute_that_no_extractor_writes_is_warned_about() -> None:
     text = document("{type: attribute-scorer}")
 
