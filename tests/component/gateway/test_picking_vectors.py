@@ -40,10 +40,6 @@ plugins:
 BY_PREFIX = "plugins: [{type: prefix-cache-scorer}]"
 
 
-def picker_of(config: str, own: Sequence[type] = ()) -> Any:
-    return running_picker(tuple(LOADS), config=config, own_plugins=own)
-
-
 def reported(picker: Picker, loads: Mapping[str, tuple[int, float]]) -> None:
     for address, (waiting, kv) in loads.items():
         picker.report(address, waiting=waiting, kv=kv)
@@ -65,7 +61,7 @@ async def test_load_and_subset_decide_where_a_request_goes(
     destination: str,
 ) -> None:
     hint = {"envoy.lb.subset_hint": {"x-gateway-destination-endpoint-subset": subset}}
-    async with picker_of(config) as picker:
+    async with running_picker(tuple(LOADS), config=config) as picker:
         reported(picker, loads)
         exchange = picker.exchange()
         await exchange.post(BODY, metadata=hint if subset else None)
@@ -95,7 +91,7 @@ async def test_load_and_subset_decide_where_a_request_goes(
 async def test_the_objective_gives_the_priority_and_is_not_passed_on(
     headers: dict[str, str], priority: int
 ) -> None:
-    async with picker_of(BUILT_IN) as picker:
+    async with running_picker(tuple(LOADS), config=BUILT_IN) as picker:
         picker.datastore.priorities = {"gold": 5, "tin": 1}
         exchange = picker.exchange()
         await exchange.post(BODY, headers)
@@ -252,7 +248,7 @@ class Turned:
     ],
 )
 async def test_what_a_configuration_turns_away_gets_an_answer_of_ours(case: Turned) -> None:
-    async with picker_of(case.config, OWN) as picker:
+    async with running_picker(tuple(LOADS), config=case.config, own_plugins=OWN) as picker:
         picker.datastore.priorities = {"batch": -1}
         reported(picker, case.loads)
         exchange = picker.exchange()
@@ -280,7 +276,7 @@ async def test_what_a_configuration_turns_away_gets_an_answer_of_ours(case: Turn
 async def test_requests_are_routed_unless_sheddable_and_without_room(
     priority: int, loads: Mapping[str, tuple[int, float]]
 ) -> None:
-    async with picker_of(BUILT_IN) as picker:
+    async with running_picker(tuple(LOADS), config=BUILT_IN) as picker:
         picker.datastore.priorities = {"batch": priority}
         reported(picker, loads)
         exchange = picker.exchange()
@@ -292,7 +288,7 @@ async def test_requests_are_routed_unless_sheddable_and_without_room(
 
 async def test_a_prompt_that_is_cached_is_available() -> None:
     body = b'{"model":"m","prompt":"%s"}' % (b"once upon a time " * 100)
-    async with picker_of(BY_PREFIX) as picker:
+    async with running_picker(tuple(LOADS), config=BY_PREFIX) as picker:
         first = picker.exchange()
         await first.post(body)
         destination = await first.picked()
