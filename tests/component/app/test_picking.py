@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from structlog.typing import EventDict
 from epp.app.application import Application
 from epp.app.listeners import BoundPorts
 from epp.app.options import ServeOptions
+from epp.config.built_in import BUILT_IN
 from epp.framework.errors import ConfigError
 from tests.fakes.applications import answer, get, options_for_tests, picks, pool_page, running
 from tests.fakes.gateway_client import gateway_client
@@ -23,14 +25,15 @@ kind: InferencePool
 metadata: {name: my-pool}
 spec:
   selector: {matchLabels: {app: vllm}}
-  targetPorts: [{number: 8000}]
+  targetPorts: [{number: 1}]
   endpointPickerRef: {name: epp, port: {number: 9002}}
 ---
 endpoints:
-- {name: gpu-a, address: 10.0.0.1, labels: {tier: gold}}
-- {name: gpu-b, address: 10.0.0.2, labels: {tier: iron}}
+- {name: gpu-a, address: 127.0.0.1, labels: {tier: gold}}
+- {name: gpu-b, address: 127.0.0.2, labels: {tier: iron}}
 """
-A, B = "10.0.0.1:8000", "10.0.0.2:8000"
+ROOT = Path(__file__).parents[3]
+A, B = "127.0.0.1:1", "127.0.0.2:1"
 # By the label of an endpoint, so that each text picks another one; nobody is asked for metrics.
 BY_LABEL = """
 plugins:
@@ -76,6 +79,10 @@ def config_file(tmp_path: Path) -> Path:
 @pytest.fixture
 def options(pool_file: Path, config_file: Path) -> ServeOptions:
     return options_for_tests(pool_file=pool_file, config_file=config_file)
+
+
+def read(path: Path) -> str:
+    return path.read_text()
 
 
 def write(path: Path, text: str) -> None:
@@ -285,6 +292,20 @@ async def test_oddities_are_told_once(options: ServeOptions, config_file: Path) 
             assert [text for text in texts if "is no scorer" in text]
             assert len(texts) == len(set(texts))
             assert await reloads(ports, "success") == 1
+
+
+async def test_the_readmes_configuration_makes_one_prompt_go_round(
+    pool_file: Path, config_file: Path
+) -> None:
+    (text,) = re.findall(r"```yaml\n(.*?)```", read(ROOT / "README.md"), re.DOTALL)
+    write(config_file, text)
+    usual = options_for_tests(pool_file=pool_file, config_text=BUILT_IN)
+    changed = options_for_tests(pool_file=pool_file, config_file=config_file)
+
+    async with running(usual) as (_, ports):
+        assert len(await picks(ports.grpc)) == 1
+    async with running(changed) as (_, ports):
+        assert await picks(ports.grpc) == {A, B}
 
 
 async def test_the_state_page_lists_every_plugin(options: ServeOptions, config_file: Path) -> None:
