@@ -19,7 +19,7 @@ from epp.kubernetes.object_feed import ObjectFeed
 from epp.kubernetes.objective_watch import ObjectiveWatch
 from epp.kubernetes.observer import KubernetesObserver
 from epp.kubernetes.pool_source import KubernetesPoolSource, SelectorSource
-from epp.kubernetes.reflector_settings import ReflectorSettings
+from epp.kubernetes.reflector_context import ReflectorContext
 
 log = structlog.get_logger(__name__)
 
@@ -44,24 +44,18 @@ class Cluster:
         pool = self._pool
         if pool.name:
             return KubernetesPoolSource(
-                self._client,
+                self._context(observer),
                 pool_name=pool.name,
                 namespace=pool.namespace,
                 datastore=datastore,
-                observer=observer,
-                settings=ReflectorSettings(),
-                rng=self._rng,
             )
         return SelectorSource(
-            self._client,
+            self._context(observer),
             pool_name=pool.name_in_cluster,
             selector=pool.selector,
             target_ports=pool.target_ports,
             namespace=pool.namespace,
             datastore=datastore,
-            observer=observer,
-            settings=ReflectorSettings(),
-            rng=self._rng,
         )
 
     def objectives(
@@ -71,13 +65,10 @@ class Cluster:
         if not self._pool.name:
             return None
         return ObjectiveWatch(
-            self._client,
+            self._context(observer),
             pool_name=self._pool.name,
             namespace=self._pool.namespace,
             datastore=datastore,
-            observer=observer,
-            settings=ReflectorSettings(),
-            rng=self._rng,
         )
 
     def object_feed(
@@ -97,15 +88,12 @@ class Cluster:
                     log.warning("extractor failed", plugin=extractor.name, error=repr(error))
 
         return ObjectFeed(
-            self._client,
+            self._context(observer),
             group=source.group,
             version=source.version,
             kind=source.kind,
             namespace=self._pool.namespace,
             tell=tell,
-            observer=observer,
-            settings=ReflectorSettings(),
-            rng=self._rng,
         )
 
     def elector(self, on_change: Callable[[bool], None], timing: ElectionTiming) -> LeaderElector:
@@ -118,3 +106,6 @@ class Cluster:
     async def close(self) -> None:
         """Close all connections."""
         await self._client.close()
+
+    def _context(self, observer: KubernetesObserver) -> ReflectorContext:
+        return ReflectorContext(client=self._client, observer=observer, rng=self._rng)

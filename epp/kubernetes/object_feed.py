@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import time
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -13,10 +11,9 @@ import msgspec
 import structlog
 
 from epp.kubernetes import objects
-from epp.kubernetes.client import KubeClient, KubeStatusError, KubeUnreachable, status_error
-from epp.kubernetes.observer import KubernetesObserver
+from epp.kubernetes.client import KubeStatusError, KubeUnreachable, status_error
 from epp.kubernetes.reflector import Reflector
-from epp.kubernetes.reflector_settings import ReflectorSettings
+from epp.kubernetes.reflector_context import ReflectorContext
 from epp.kubernetes.resource import KubeObject, Resource
 from epp.kubernetes.store import Store, StoreChange
 
@@ -49,30 +46,22 @@ class ObjectFeed:
 
     def __init__(
         self,
-        client: KubeClient,
+        context: ReflectorContext,
         *,
         group: str,
         version: str,
         kind: str,
         namespace: str,
         tell: Tell,
-        observer: KubernetesObserver,
-        settings: ReflectorSettings,
-        rng: random.Random,
-        now: Callable[[], float] = time.monotonic,
         pause_seconds: float = PAUSE_SECONDS,
     ) -> None:
-        self._client = client
+        self._context = context
         self._api = f"/apis/{group}/{version}" if group else f"/api/{version}"
         self._group = group
         self._version = version
         self._kind = kind
         self._namespace = namespace
         self._tell = tell
-        self._observer = observer
-        self._settings = settings
-        self._rng = rng
-        self._now = now
         self._pause_seconds = pause_seconds
 
     async def run(self) -> None:
@@ -86,16 +75,7 @@ class ObjectFeed:
             is_optional=True,
             decode=_decode,
         )
-        reflector = Reflector(
-            self._client,
-            resource,
-            Store(self._changed),
-            self._observer,
-            self._settings,
-            self._rng,
-            self._now,
-        )
-        await reflector.run()
+        await Reflector(self._context, resource, Store(self._changed)).run()
 
     def _changed(self, changes: Sequence[StoreChange[Object]]) -> None:
         for change in changes:
@@ -123,7 +103,7 @@ class ObjectFeed:
             await asyncio.sleep(self._pause_seconds)
 
     async def _look(self) -> _ApiResource | None:
-        async with self._client.request("GET", self._api) as response:
+        async with self._context.client.request("GET", self._api) as response:
             if response.status == HTTPStatus.NOT_FOUND:
                 return None
             if response.status != HTTPStatus.OK:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import structlog
@@ -13,10 +10,8 @@ import structlog
 from epp.datastore.datastore import Datastore
 from epp.datastore.inference_objective import GROUPS, InferenceObjective
 from epp.kubernetes import objects
-from epp.kubernetes.client import KubeClient
-from epp.kubernetes.observer import KubernetesObserver
 from epp.kubernetes.reflector import Reflector
-from epp.kubernetes.reflector_settings import ReflectorSettings
+from epp.kubernetes.reflector_context import ReflectorContext
 from epp.kubernetes.store import Store
 from epp.support.tasks import keep_running
 
@@ -34,32 +29,25 @@ class ObjectiveWatch:
 
     def __init__(
         self,
-        client: KubeClient,
+        context: ReflectorContext,
         *,
         pool_name: str,
         namespace: str,
         datastore: Datastore,
-        observer: KubernetesObserver,
-        settings: ReflectorSettings,
-        rng: random.Random,
-        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pool_name = pool_name
         self._datastore = datastore
         self._told_of_both = False
         self._stores = [Store[InferenceObjective](lambda _: self._changed()) for _ in GROUPS]
+        settings = context.settings
         patient = replace(
             settings, longest_pause=max(settings.longest_pause, LONGEST_PAUSE_SECONDS)
         )
         self._reflectors = [
             Reflector(
-                client,
+                replace(context, settings=patient),
                 objects.inference_objectives(namespace, group),
                 store,
-                observer,
-                patient,
-                rng,
-                now,
             )
             for group, store in zip(GROUPS, self._stores, strict=True)
         ]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import re
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import structlog
 
@@ -15,11 +13,9 @@ from epp.datastore.inference_pool import InferencePool, parse_inference_pool
 from epp.datastore.manifest_errors import value_text
 from epp.framework.errors import ConfigError
 from epp.kubernetes import objects
-from epp.kubernetes.client import KubeClient
 from epp.kubernetes.objects import PoolDocument
-from epp.kubernetes.observer import KubernetesObserver
 from epp.kubernetes.reflector import Reflector
-from epp.kubernetes.reflector_settings import ReflectorSettings
+from epp.kubernetes.reflector_context import ReflectorContext
 from epp.kubernetes.selected_pods import SelectedPods
 from epp.kubernetes.store import Store, StoreChange
 from epp.support.tasks import keep_running
@@ -35,28 +31,20 @@ class KubernetesPoolSource:
 
     def __init__(
         self,
-        client: KubeClient,
+        context: ReflectorContext,
         *,
         pool_name: str,
         namespace: str,
         datastore: Datastore,
-        observer: KubernetesObserver,
-        settings: ReflectorSettings,
-        rng: random.Random,
-        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._namespace = namespace
         self._name = f"{namespace}/{pool_name}"
-        self._observer = observer
-        self._pods = SelectedPods(client, namespace, datastore, observer, settings, rng, now)
+        self._observer = context.observer
+        self._pods = SelectedPods(context, namespace=namespace, datastore=datastore)
         self._pools = Reflector(
-            client,
+            context,
             objects.inference_pools(namespace, pool_name),
             Store(self._pool_changed),
-            observer,
-            settings,
-            rng,
-            now,
             on_synced=self._tell_missing,
         )
         self._document: PoolDocument | None = None
@@ -124,23 +112,19 @@ class SelectorSource:
 
     def __init__(
         self,
-        client: KubeClient,
+        context: ReflectorContext,
         *,
         selector: str,
         target_ports: Sequence[int],
         namespace: str,
         pool_name: str,
         datastore: Datastore,
-        observer: KubernetesObserver,
-        settings: ReflectorSettings,
-        rng: random.Random,
-        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._selector = selector
         self._pool = InferencePool(
             name=pool_name, namespace=namespace, target_ports=tuple(target_ports)
         )
-        self._pods = SelectedPods(client, namespace, datastore, observer, settings, rng, now)
+        self._pods = SelectedPods(context, namespace=namespace, datastore=datastore)
 
     @property
     def problem(self) -> str | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -16,7 +14,6 @@ from aiohttp import ClientTimeout
 from epp.framework.errors import PickerError
 from epp.kubernetes.backoff import Backoff
 from epp.kubernetes.client import (
-    KubeClient,
     KubeResponse,
     KubeStatusError,
     KubeUnreachable,
@@ -26,8 +23,8 @@ from epp.kubernetes.failure_report import FailureReport
 from epp.kubernetes.intake import Collected, ErrorEvent, Intake, WatchStream
 from epp.kubernetes.line_buffer import LineBuffer, LineTooLong
 from epp.kubernetes.objects import UNREADABLE, decode_list
-from epp.kubernetes.observer import KubernetesObserver, RelistReason, WatchErrorKind
-from epp.kubernetes.reflector_settings import ReflectorSettings
+from epp.kubernetes.observer import RelistReason, WatchErrorKind
+from epp.kubernetes.reflector_context import ReflectorContext
 from epp.kubernetes.resource import Resource, T
 from epp.kubernetes.store import Store
 
@@ -62,36 +59,32 @@ class Reflector(Generic[T]):
 
     def __init__(
         self,
-        client: KubeClient,
+        context: ReflectorContext,
         resource: Resource[T],
         store: Store[T],
-        observer: KubernetesObserver,
-        settings: ReflectorSettings,
-        rng: random.Random,
-        now: Callable[[], float] = time.monotonic,
         *,
         on_synced: Callable[[], None] = lambda: None,
     ) -> None:
-        self._client = client
+        self._client = context.client
         self._resource = resource
-        self._observer = observer
-        self._settings = settings
-        self._rng = rng
-        self._now = now
+        self._observer = context.observer
+        self._settings = settings = context.settings
+        self._rng = context.rng
+        self._now = context.now
         self._intake = Intake(
-            resource, store, observer, turn_items=settings.turn_items, on_synced=on_synced
+            resource, store, context.observer, turn_items=settings.turn_items, on_synced=on_synced
         )
         self._backoff = Backoff(
             first=settings.first_pause,
             longest=settings.longest_pause,
             reset_after=settings.pause_reset_after,
-            rng=rng,
-            now=now,
+            rng=context.rng,
+            now=context.now,
         )
         self._report = FailureReport(resource)
         self._use_watch_list = True
         self._watch_list_worked = False
-        self._resync_interval = settings.resync_interval * rng.uniform(0.8, 1.2)
+        self._resync_interval = settings.resync_interval * context.rng.uniform(0.8, 1.2)
         self._synced_at = 0.0
         self._last_failure: WatchErrorKind | None = None
         self._expired_at = float("-inf")

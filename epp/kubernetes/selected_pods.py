@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from epp.datastore.datastore import Datastore
 from epp.datastore.inference_pool import InferencePool
 from epp.datastore.pods import Pod
 from epp.kubernetes import objects
-from epp.kubernetes.client import KubeClient
-from epp.kubernetes.observer import KubernetesObserver
 from epp.kubernetes.reflector import Reflector
-from epp.kubernetes.reflector_settings import ReflectorSettings
+from epp.kubernetes.reflector_context import ReflectorContext
 from epp.kubernetes.store import Store, StoreChange
 from epp.support.tasks import TaskOwner, keep_running
 
@@ -43,21 +39,14 @@ class SelectedPods:
 
     def __init__(
         self,
-        client: KubeClient,
+        context: ReflectorContext,
+        *,
         namespace: str,
         datastore: Datastore,
-        observer: KubernetesObserver,
-        settings: ReflectorSettings,
-        rng: random.Random,
-        now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client = client
+        self._context = context
         self._namespace = namespace
         self._datastore = datastore
-        self._observer = observer
-        self._settings = settings
-        self._rng = rng
-        self._now = now
         self._tasks = TaskOwner()
         self._pool: InferencePool | None = None
         self._serving: _Feed | None = None
@@ -99,7 +88,7 @@ class SelectedPods:
         with self._datastore.batch():
             self._datastore.set_pool(None)
             self._datastore.mark_unsynced()
-        self._observer.synced("pods", False)
+        self._context.observer.synced("pods", False)
 
     def _start(self, selector: str) -> _Feed:
         def changed(changes: Sequence[StoreChange[Pod]]) -> None:
@@ -108,13 +97,9 @@ class SelectedPods:
 
         feed = _Feed(selector, Store(changed))
         feed.reflector = reflector = Reflector(
-            self._client,
+            self._context,
             objects.pods(self._namespace, selector),
             feed.store,
-            self._observer,
-            self._settings,
-            self._rng,
-            self._now,
             on_synced=lambda: self._take_over(feed),
         )
         feed.task = self._tasks.spawn(keep_running("pods", reflector.run), name="pods")

@@ -18,7 +18,7 @@ from epp.kubernetes.client import KubeClient
 from epp.kubernetes.observer import EventType, RelistReason, WatchErrorKind
 from epp.kubernetes.pool_source import KubernetesPoolSource
 from epp.kubernetes.reflector import Reflector
-from epp.kubernetes.reflector_settings import ReflectorSettings
+from epp.kubernetes.reflector_context import ReflectorContext, ReflectorSettings
 from epp.kubernetes.store import Store, StoreChange
 from tests.fakes.eventually import eventually
 
@@ -69,6 +69,22 @@ class CountingObserver:
 
     def pool_rejected(self) -> None:
         self.rejected_pools += 1
+
+
+def context_of(
+    client: KubeClient,
+    observer: CountingObserver | None = None,
+    settings: ReflectorSettings = IMPATIENT,
+    now: Callable[[], float] = time.monotonic,
+) -> ReflectorContext:
+    """What a test's reflectors share."""
+    return ReflectorContext(
+        client=client,
+        observer=observer or CountingObserver(),
+        rng=random.Random(0),
+        settings=settings,
+        now=now,
+    )
 
 
 @asynccontextmanager
@@ -134,13 +150,9 @@ async def watched_pods(
     """A reflector at work."""
     pods = WatchedPods()
     pods.reflector = Reflector(
-        client,
+        context_of(client, pods.observer, settings, now),
         objects.pods("models", selector),
         pods.store,
-        pods.observer,
-        settings,
-        random.Random(0),
-        now,
     )
     async with running(pods.reflector.run()):
         yield pods
@@ -179,13 +191,10 @@ async def followed_pool(
     """A pool source at work."""
     pool = FollowedPool()
     source = KubernetesPoolSource(
-        client,
+        context_of(client, pool.observer, settings),
         pool_name="pool",
         namespace="models",
         datastore=pool.datastore,
-        observer=pool.observer,
-        settings=settings,
-        rng=random.Random(0),
     )
     async with running(source.run()):
         yield pool

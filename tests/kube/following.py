@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,10 +11,10 @@ from epp.datastore.datastore import Change, Datastore
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.observer import WatchErrorKind
 from epp.kubernetes.pool_source import KubernetesPoolSource
-from epp.kubernetes.reflector_settings import ReflectorSettings
+from epp.kubernetes.reflector_context import ReflectorSettings
 from tests.fakes.eventually import eventually
 from tests.fakes.kube_objects import Manifest, inference_pool, pod, pod_status
-from tests.fakes.kube_watching import CountingObserver, running
+from tests.fakes.kube_watching import CountingObserver, context_of, running
 from tests.kube.caller import Caller, Refused, path_of
 
 POOL = "model-servers"
@@ -51,13 +50,10 @@ class Follower:
         """How many endpoints each snapshot had."""
         self.datastore.subscribe(self._note)
         self._source = KubernetesPoolSource(
-            client,
+            context_of(client, self.counts, settings),
             pool_name=POOL,
             namespace=namespace,
             datastore=self.datastore,
-            observer=self.counts,
-            settings=settings,
-            rng=random.Random(1),
         )
 
     def _note(self, change: Change) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.object_feed import ObjectFeed
 from tests.fakes.eventually import eventually
-from tests.fakes.kube_watching import IMPATIENT, CountingObserver, running
+from tests.fakes.kube_watching import context_of, running
 from tests.kube.caller import Caller
 from tests.kube.harness import ControlPlane
 from tests.kube.installation import OBJECTIVE_DEFINITION
@@ -56,15 +55,7 @@ async def connected(control_plane: ControlPlane) -> AsyncIterator[KubeClient]:
 
 
 def feed_of(client: KubeClient, told: Told, **kind: Any) -> ObjectFeed:
-    return ObjectFeed(
-        client,
-        tell=told,
-        observer=CountingObserver(),
-        settings=IMPATIENT,
-        rng=random.Random(1),
-        pause_seconds=0.05,
-        **kind,
-    )
+    return ObjectFeed(context_of(client), tell=told, pause_seconds=0.05, **kind)
 
 
 async def test_every_object_of_a_kind_is_told_as_it_comes_changes_and_goes(

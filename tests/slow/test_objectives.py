@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from epp.datastore.datastore import Datastore
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.objective_watch import ObjectiveWatch
 from tests.fakes.eventually import eventually
-from tests.fakes.kube_watching import IMPATIENT, CountingObserver, running
+from tests.fakes.kube_watching import context_of, running
 from tests.kube.caller import Caller, Refused
 from tests.kube.harness import ControlPlane
 from tests.kube.installation import OBJECTIVE_DEFINITION
@@ -27,13 +26,7 @@ async def test_the_definition_may_come_later_than_the_picker(tmp_path: Path) -> 
         datastore = Datastore()
         client = await KubeClient.connect(control_plane.kubeconfig())
         watch = ObjectiveWatch(
-            client,
-            pool_name="pool",
-            namespace="models",
-            datastore=datastore,
-            observer=CountingObserver(),
-            settings=IMPATIENT,
-            rng=random.Random(1),
+            context_of(client), pool_name="pool", namespace="models", datastore=datastore
         )
         try:
             async with running(watch.run()):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -16,7 +15,7 @@ from epp.kubernetes.observer import WatchErrorKind
 from tests.fakes.eventually import eventually
 from tests.fakes.kube_api import FakeKubeApi
 from tests.fakes.kube_objects import Manifest
-from tests.fakes.kube_watching import IMPATIENT, CountingObserver, running
+from tests.fakes.kube_watching import CountingObserver, context_of, running
 
 NEW, OLD = GROUPS
 
@@ -48,13 +47,10 @@ class Followed:
 async def followed(client: KubeClient) -> AsyncIterator[Followed]:
     followed = Followed()
     watch = ObjectiveWatch(
-        client,
+        context_of(client, followed.observer),
         pool_name="pool",
         namespace="models",
         datastore=followed.datastore,
-        observer=followed.observer,
-        settings=IMPATIENT,
-        rng=random.Random(1),
     )
     async with running(watch.run()):
         yield followed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 
 import pytest
 from structlog.testing import capture_logs
@@ -17,7 +16,7 @@ from tests.fakes.eventually import eventually
 from tests.fakes.kube_api import FakeKubeApi
 from tests.fakes.kube_objects import Manifest, inference_pool, pod, pod_status
 from tests.fakes.kube_store import target_of
-from tests.fakes.kube_watching import IMPATIENT, CountingObserver, followed_pool, running
+from tests.fakes.kube_watching import context_of, followed_pool, running
 
 MISTRAL = {"app": "mistral"}
 
@@ -394,15 +393,12 @@ async def test_a_selector_alone_is_a_pool_without_a_failure_mode(
     await serve(kube, pod("c", {"tier": "new"}), "10.0.0.3")
     datastore = Datastore()
     source = SelectorSource(
-        client,
+        context_of(client),
         selector="app in (llama, mistral), tier notin (old)",  # codespell:ignore notin
         target_ports=[8000, 8001],
         namespace="models",
         pool_name="deployment",
         datastore=datastore,
-        observer=CountingObserver(),
-        settings=IMPATIENT,
-        rng=random.Random(0),
     )
 
     async with running(source.run()):

@@ -1,8 +1,14 @@
-"""How a reflector times its requests and how much it takes at once."""
+"""What reflectors share: whom they ask, whom they tell, and how patient they are."""
 
 from __future__ import annotations
 
+import random
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from epp.kubernetes.client import KubeClient
+from epp.kubernetes.observer import KubernetesObserver
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,3 +44,14 @@ class ReflectorSettings:
     max_line_bytes: int = 16 << 20
     turn_items: int = 64
     """How many objects are taken in before others have a turn on the event loop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReflectorContext:
+    """What all that follows one API server has in common."""
+
+    client: KubeClient
+    observer: KubernetesObserver
+    rng: random.Random
+    settings: ReflectorSettings = ReflectorSettings()
+    now: Callable[[], float] = time.monotonic
