@@ -75,6 +75,9 @@ class ResponseHeader(Plugin):
 class ResponseBody(Plugin):
     """Follows the response body. Called after the bytes went to the client."""
 
+    timeout_seconds: float = 10.0
+    """Budget of an asynchronous call; it is cancelled when it is spent."""
+
     @abstractmethod
     def response_body(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint

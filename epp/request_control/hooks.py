@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 import structlog
 
 from epp.framework.errors import DropReason, ErrorCode, Rejection
+from epp.scheduling.observer import PluginFault
 from epp.scheduling.overruns import Overruns
+from epp.support.plugin_faults import (
+    PLUGIN_FAULTS,
+    StillRunning,
+    finish_within,
+    is_cancellation,
+)
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
@@ -69,6 +76,7 @@ class HookRunner:
         self._metrics = metrics
         self._now = now
         self._overruns = Overruns(metrics.plugin_switched_off)
+        self._may_wait = hooks.may_wait
 
     def request_header(self, request: InferenceRequest) -> None:
         """The first failure ends the request: a rejection as it is, anything else as 500."""
@@ -78,7 +86,7 @@ class HookRunner:
                     hook.request_header(request)
             except Rejection:
                 raise
-            except Exception as error:
+            except PLUGIN_FAULTS as error:
                 self._failed("RequestHeader", hook)
                 message = f'RequestHeader "{hook.name}/{hook.type}" failed: {error}'
                 raise Rejection(ErrorCode.INTERNAL, message) from error
@@ -94,7 +102,7 @@ class HookRunner:
                     allowed = set(hook.screen(request, endpoints))
             except Rejection:
                 raise
-            except Exception:
+            except PLUGIN_FAULTS:
                 self._failed("Screener", hook)
                 raise
             kept = [endpoint for endpoint in kept if endpoint in allowed]
@@ -115,7 +123,9 @@ class HookRunner:
             try:
                 with self._measured("DataProducer", hook):
                     await self._produce(hook, request, endpoints)
-            except Exception as error:  # noqa: BLE001 - its data is missing, the request goes on
+            except PLUGIN_FAULTS as error:  # its data is missing, the request goes on
+                if is_cancellation(error):
+                    raise
                 self._failed("DataProducer", hook)
                 log.debug("data producer failed", plugin=hook.name, error=repr(error))
 
@@ -127,10 +137,22 @@ class HookRunner:
             return
         started = self._now()
         pending = hook.produce(request, endpoints)
-        self._overruns.took(hook, self._now() - started, hook.timeout_seconds)
-        if pending is not None:
-            async with asyncio.timeout(hook.timeout_seconds):
-                await pending
+        if pending is None:
+            self._overruns.took(hook, self._now() - started, hook.timeout_seconds)
+            return
+        if not self._may_wait:
+            raise PluginFault(f"{hook.name!r} waits, but its produce is no `async def`")
+        await self._finish(hook, pending, hook.timeout_seconds)
+
+    async def _finish(self, hook: Plugin, pending: Awaitable[None], budget_seconds: float) -> None:
+        try:
+            await finish_within(pending, budget_seconds)
+        except StillRunning as error:
+            # Each call would leave one more task behind.
+            if not self._overruns.is_off(hook):
+                self._overruns.took(hook, error.seconds, budget_seconds)
+            raise
+        self._overruns.took(hook, 0.0, budget_seconds)
 
     async def _produce_in_thread(
         self, hook: DataProducer, request: InferenceRequest, endpoints: Sequence[Endpoint]
@@ -158,7 +180,7 @@ class HookRunner:
                     drop_reason=denial.drop_reason or (DropReason.SATURATED if saturated else None),
                     retry_after=denial.retry_after or (1 if saturated else None),
                 ) from denial
-            except Exception as error:
+            except PLUGIN_FAULTS as error:
                 self._failed("Admission", hook)
                 raise Rejection(
                     ErrorCode.INTERNAL, f"request cannot be admitted: {error}"
@@ -166,14 +188,14 @@ class HookRunner:
 
     def pre_request(self, request: InferenceRequest, result: SchedulingResult) -> None:
         """All of them run; then a rejection goes out as it is, anything else is a 500."""
-        failures: list[tuple[PreRequest, Exception]] = []
+        failures: list[tuple[PreRequest, BaseException]] = []
         for hook in self.hooks.pre_request:
             try:
                 with self._measured("PreRequest", hook):
                     hook.pre_request(request, result)
             except Rejection as rejection:
                 failures.append((hook, rejection))
-            except Exception as error:  # noqa: BLE001 - reported together below
+            except PLUGIN_FAULTS as error:  # reported together below
                 self._failed("PreRequest", hook)
                 failures.append((hook, error))
         if not failures:
@@ -196,7 +218,7 @@ class HookRunner:
             try:
                 with self._measured("ResponseReceived", hook):
                     hook.response_header(request, response, endpoint)
-            except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+            except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
                 self._failed("ResponseReceived", hook)
                 response.headers = before
                 self._metrics.response_phase_error()
@@ -207,12 +229,16 @@ class HookRunner:
     ) -> None:
         """Show every hook the state of a response; failures are counted."""
         for hook in self.hooks.response_body:
+            if self._overruns.is_off(hook):
+                continue
             try:
                 with self._measured("ResponseStreaming", hook):
                     pending = hook.response_body(request, response, endpoint)
                     if pending is not None:
-                        await pending
-            except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+                        await self._finish(hook, pending, hook.timeout_seconds)
+            except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
+                if is_cancellation(error):
+                    raise
                 self._failed("ResponseStreaming", hook)
                 self._metrics.response_phase_error()
                 log.debug("response body hook failed", plugin=hook.name, error=repr(error))
@@ -224,7 +250,7 @@ class HookRunner:
         for hook in self.hooks.response_progress:
             try:
                 hook.first_chunk(request, response, endpoint)
-            except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+            except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
                 self._response_failed(hook, error)
 
     def ended(
@@ -234,7 +260,7 @@ class HookRunner:
         for hook in self.hooks.response_progress:
             try:
                 hook.ended(request, response, endpoint)
-            except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+            except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
                 self._response_failed(hook, error)
 
     def response_metadata(
@@ -246,11 +272,11 @@ class HookRunner:
             try:
                 for namespace, values in hook.response_metadata(request, response).items():
                     merged.setdefault(namespace, {}).update(values)
-            except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+            except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
                 self._response_failed(hook, error)
         return merged
 
-    def _response_failed(self, hook: Plugin, error: Exception) -> None:
+    def _response_failed(self, hook: Plugin, error: BaseException) -> None:
         self._failed("ResponseStreaming", hook)
         self._metrics.response_phase_error()
         log.debug("response hook failed", plugin=hook.name, error=repr(error))

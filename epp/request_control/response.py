@@ -118,8 +118,7 @@ class ResponsePhase:
         active.hooks.response_header(active.request, response, active.serving)
         self._context.body_hooks.notify(active)
         if policy is not BodyPolicy.UNSEEN and _is_readable(headers):
-            if active.parser is not None:
-                self._reader = active.parser.response_reader(streaming=streaming)
+            self._reader = self._new_reader(active, streaming=streaming)
             self._rewriter = _rewriter(active, media_type, policy)
         changes = dict(response.headers.changes)
         if self._rewriter is not None and policy is not BodyPolicy.WHOLE:
@@ -188,6 +187,15 @@ class ResponsePhase:
         if response is not None:
             self._finish_reading(response)
         active.end(cause)
+
+    def _new_reader(self, active: ActiveRequest, *, streaming: bool) -> ResponseReader | None:
+        if active.parser is None:
+            return None
+        try:
+            return active.parser.response_reader(streaming=streaming)
+        except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+            self._fault("reading usage", error)
+            return None
 
     def _read(self, chunk: bytes) -> None:
         if self._reader is None:

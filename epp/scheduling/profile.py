@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import structlog
@@ -23,6 +24,7 @@ from epp.framework.scheduling import (
 )
 from epp.scheduling.observer import PluginFault, PluginObserver, Unobserved
 from epp.scheduling.overruns import Overruns
+from epp.support.plugin_faults import PLUGIN_FAULTS
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
@@ -105,12 +107,13 @@ class SchedulerProfile:
                 break
             started = self._now()
             try:
-                kept = step.plugin.filter(request, candidates)
-                if not set(candidates).issuperset(kept):
+                # A copy: what comes may be a generator, or a list that the filter goes on changing.
+                kept = tuple(islice(step.plugin.filter(request, candidates), len(candidates) + 1))
+                if len(kept) > len(candidates) or not set(candidates).issuperset(kept):
                     raise PluginFault(f"filter {step.name!r} returned what it was not given")
             except Rejection:
                 raise
-            except Exception:
+            except PLUGIN_FAULTS:
                 step.failed()
                 raise
             finally:
@@ -145,11 +148,13 @@ class SchedulerProfile:
         try:
             scores = [
                 score if 0.0 <= score <= 1.0 else _clamped(score)
-                for score in step.plugin.score(request, candidates)
+                for score in map(
+                    float, islice(step.plugin.score(request, candidates), len(candidates) + 1)
+                )
             ]
             if len(scores) != len(candidates):
                 raise PluginFault(f"{len(scores)} scores for {len(candidates)} endpoints")
-        except Exception as error:  # noqa: BLE001 - its score is missing (decision 1)
+        except PLUGIN_FAULTS as error:  # its score is missing (decision 1)
             step.failed()
             log.debug("scorer failed", plugin=step.name, error=repr(error))
             return None
@@ -165,7 +170,7 @@ class SchedulerProfile:
         step = self._picker
         started = self._now()
         try:
-            picked = tuple(step.plugin.pick(request, candidates, totals))
+            picked = tuple(islice(step.plugin.pick(request, candidates, totals), len(candidates)))
             if not picked:
                 raise PluginFault(f"picker {step.name!r} picked nothing")
             for endpoint in picked:
@@ -173,7 +178,7 @@ class SchedulerProfile:
                     raise PluginFault(f"picker {step.name!r} picked what is no candidate")
         except Rejection:
             raise
-        except Exception:
+        except PLUGIN_FAULTS:
             step.failed()
             raise
         finally:

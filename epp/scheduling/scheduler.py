@@ -12,6 +12,7 @@ from epp.framework.scheduling import ProfileHandler, ProfileResult, SchedulingRe
 from epp.scheduling.freshness import fresh_among
 from epp.scheduling.observer import PluginFault, PluginObserver, Unobserved
 from epp.scheduling.profile import SchedulerProfile
+from epp.support.plugin_faults import PLUGIN_FAULTS
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
@@ -54,7 +55,7 @@ class ProfileScheduler:
 
         Raises `Rejection` when no endpoint may serve it; anything else it raises is a fault.
         """
-        candidates = fresh_among(candidates)
+        candidates = tuple(fresh_among(candidates))
         results: dict[str, ProfileResult | None] = {}
         rejection: Rejection | None = None
         while chosen := self._pick(request, results):
@@ -87,10 +88,10 @@ class ProfileScheduler:
     ) -> Sequence[str]:
         started = self._now()
         try:
-            return self._handler.pick(request, self._names, results)
+            return tuple(self._handler.pick(request, self._names, results))
         except Rejection:
             raise
-        except Exception:
+        except PLUGIN_FAULTS:
             self._pick_failed()
             raise
         finally:
@@ -115,7 +116,7 @@ class ProfileScheduler:
             if rejection is None or outcome.drop_reason:
                 raise
             raise rejection from outcome
-        except Exception:
+        except PLUGIN_FAULTS:
             self._process_failed()
             raise
         finally:

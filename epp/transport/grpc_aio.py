@@ -141,6 +141,9 @@ class StreamService:
             log.exception("stream handler failed", method=self._method)
             self._disconnect(handler, stream)
             return StreamEnd(StatusCode.INTERNAL, "internal error")
+        except BaseException:
+            self._disconnect(handler, stream)
+            raise
 
     def _disconnect(self, handler: StreamHandler | None, stream: GrpcStream) -> None:
         if handler is None or stream.end is not None:

@@ -82,7 +82,7 @@ def test_the_order_of_candidates_changes_nothing(
 
 
 def test_the_result_tells_what_each_plugin_said() -> None:
-    kept = [E2, E3]
+    kept = (E2, E3)
     result = profile(
         (Scores(by_name(0, 0.5, 7, 0), "a"), 2),
         (Scores(by_name(0, 1, math.nan, 0), "b"), 3),
