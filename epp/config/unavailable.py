@@ -23,3 +23,10 @@ UNAVAILABLE = frozenset(
         "vllmgrpc-parser",
     }
 )
+
+
+def how_to_have(plugin_type: str) -> str:
+    """What to do where a plugin of this type is needed; nothing for no type."""
+    if plugin_type in UNAVAILABLE:
+        return f"; {plugin_type} is not available in this version"
+    return f"; list {plugin_type} in `plugins`" if plugin_type else ""

@@ -12,6 +12,7 @@ from epp.config.findings import listed, unknown_name
 from epp.config.graph import topological_order
 from epp.config.instances import Instance, Instances
 from epp.config.stages import is_written_after
+from epp.config.unavailable import UNAVAILABLE, how_to_have
 from epp.framework.data import DataType, Input, Scope
 from epp.framework.data_types import CORE_METRICS, CORE_METRICS_EXTRACTOR
 from epp.framework.plugin import Parameters
@@ -74,7 +75,9 @@ def execution_order(links: Sequence[Link], instances: Instances) -> list[str]:
     order, circle = topological_order(names, _before(links))
     if circle:
         # What is optional may come late, but it can't be waited for in a circle.
-        order, circle = topological_order(names, _before(link for link in links if _is_due(link)))
+        order, circle = topological_order(
+            names, _before(link for link in links if link.input.required)
+        )
     if circle:
         instances.findings.problem(
             "plugins", f"data can't be read in a circle: {' reads from '.join(circle)}"
@@ -124,7 +127,7 @@ def _producer(reader: Instance, wanted: Input[Any], instances: Instances) -> Ins
             f"{data_type.name} is written by {listed(i.name for i in found)};"
             f" say which one {reader.name!r} reads{_hint(reader, data_type)}",
         )
-    elif wanted.required:
+    else:
         _tell_missing(reader, wanted, instances)
     return None
 
@@ -138,11 +141,12 @@ def _tell_missing(reader: Instance, wanted: Input[Any], instances: Instances) ->
     if not instances.is_complete:
         return  # one that can't be built may be the one that writes it
     data_type = wanted.data_type
-    default = data_type.default_producer
-    hint = f"; list {default} in `plugins`" if default else ""
-    instances.findings.problem(
-        reader.where, f"no plugin writes {data_type.name}, which {reader.name!r} reads{hint}"
-    )
+    hint = how_to_have(data_type.default_producer)
+    text = f"no plugin writes {data_type.name}, which {reader.name!r} reads{hint}"
+    if wanted.required:
+        instances.findings.problem(reader.where, text)
+    elif data_type.default_producer in UNAVAILABLE:
+        instances.findings.warning(reader.where, text)
 
 
 def _named_producer(
@@ -213,10 +217,6 @@ def _before(links: Sequence[Link] | Iterator[Link]) -> dict[str, set[str]]:
         if link.producer is not None and link.producer is not link.reader:
             before.setdefault(link.reader.name, set()).add(link.producer.name)
     return before
-
-
-def _is_due(link: Link) -> bool:
-    return link.input.required
 
 
 def _declares(instance: Instance, data_type: DataType[Any]) -> bool:

@@ -253,6 +253,17 @@ def test_l6_a_key_that_is_given_twice_is_refused(text: str) -> None:
             RENAMED_SOURCE, "dataLayer.sources[0].pluginRef: endpoints are scraped twice", id="L17"
         ),
         pytest.param(
+            "plugins: [{type: latency-scorer}]",
+            "plugins[0]: no plugin writes LatencyPredictionInfoDataKey, which 'latency-scorer'"
+            " reads; predicted-latency-producer is not available in this version",
+            id="L16 by decision 16",
+        ),
+        pytest.param(
+            "plugins: [{type: slo-headroom-tier-filter}]",
+            "plugins[0]: no plugin writes LatencyPredictionInfoDataKey",
+            id="filter of predictions",
+        ),
+        pytest.param(
             "flowControl: {maxRequests: 5}",
             "flowControl.maxRequests: without effect: feature gate flowControl is off",
             id="L25 gate off",
