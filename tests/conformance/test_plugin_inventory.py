@@ -305,6 +305,53 @@ LOOKS_AT_NO_PARAMETERS = {
 }
 """Where anything may be written (scheduling §1.2)."""
 
+PLUGIN = ("plugin_name", "plugin_type")
+TYPE_FIRST = ("plugin_type", "plugin_name")
+IN_FLIGHT = ("endpoint_name", "namespace", "producer_name", "fairness_id", "priority")
+DECISION = (*PLUGIN, "model_name", "decision_type")
+TENTHS = tuple(tenth / 10 for tenth in range(11))
+BYTES = (0, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
+SERIES = {
+    "prefix_indexer_size": ("gauge", PLUGIN, (), "inference_extension_prefix_indexer_size"),
+    "prefix_indexer_hit_ratio": (
+        "histogram",
+        PLUGIN,
+        TENTHS,
+        "inference_extension_prefix_indexer_hit_ratio",
+    ),
+    "prefix_indexer_hit_bytes": (
+        "histogram",
+        PLUGIN,
+        BYTES,
+        "inference_extension_prefix_indexer_hit_bytes",
+    ),
+    "inflight_requests": ("gauge", IN_FLIGHT, (), ""),
+    "inflight_tokens": ("gauge", IN_FLIGHT, (), ""),
+    "encoder_cache_queries_total": ("counter", (*TYPE_FIRST, "modality"), (), ""),
+    "encoder_cache_hits_total": ("counter", (*TYPE_FIRST, "modality", "pod"), (), ""),
+    "encoder_cache_hit_ratio": ("histogram", TYPE_FIRST, TENTHS, ""),
+    "disagg_decision_total": (
+        "counter",
+        DECISION,
+        (),
+        "llm_d_inference_scheduler_disagg_decision_total",
+    ),
+    "pd_decision_total": ("counter", DECISION, (), "llm_d_inference_scheduler_pd_decision_total"),
+    "disaggregatedset_strict_header_no_match_total": (
+        "counter",
+        (*TYPE_FIRST, "selector"),
+        (),
+        "",
+    ),
+    "disaggregatedset_revision_gating_share": (
+        "gauge",
+        (*TYPE_FIRST, "mode", "revision"),
+        (),
+        "",
+    ),
+}
+"""Series of plugins (operations §1): kind, labels, buckets, former name."""
+
 
 def parameters(plugin_type: str) -> dict[str, Any]:
     """Parameters of a type with their defaults, as they are written."""
@@ -349,3 +396,21 @@ def test_parameters_are_ignored_where_the_reference_never_looks() -> None:
     ignoring = {name for name in AVAILABLE if REGISTRY.find(name).ignores_parameters}
 
     assert ignoring == LOOKS_AT_NO_PARAMETERS
+
+
+def test_series_of_plugins_are_the_references() -> None:
+    specs = {spec.name: spec for name in AVAILABLE for spec in REGISTRY.find(name).metrics}
+    found = {
+        name: (spec.type, spec.labels, spec.buckets, spec.twin.name if spec.twin else "")
+        for name, spec in specs.items()
+    }
+
+    assert {name: found.get(f"llm_d_epp_{name}") for name in SERIES} == SERIES
+
+
+def test_former_names_of_series_have_the_labels_they_had() -> None:
+    twins = [spec.twin for name in AVAILABLE for spec in REGISTRY.find(name).metrics if spec.twin]
+
+    for twin in twins:
+        has_labels = twin.name.startswith("llm_d_inference_scheduler_")
+        assert twin.labels == (("model_name", "decision_type") if has_labels else ())
