@@ -145,6 +145,26 @@ def test_chats_that_differ_in_a_tool_calls_arguments_share_what_stands_before() 
     assert 0.4 < prefix_scores(second)[first.address] < 0.6
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/responses", {"model": "m", "previous_response_id": "r1", "input": "hi"}),
+        ("/v1/responses", {"model": "m", "instructions": "be brief", "input": [{"role": "user"}]}),
+        ("/v1/conversations", {"model": "m", "items": [{"type": "message", "content": "hi"}]}),
+    ],
+    ids=["previous response", "items", "conversation"],
+)
+def test_responses_and_conversations_are_picked_for_by_their_prompt(
+    path: str, body: dict[str, Any]
+) -> None:
+    """Pitfall 16."""
+    picker = picker_of()
+    first = picker.pick(body=body, path=path)
+    first.done()
+
+    assert prefix_scores(picker.pick(body=body, path=path))[first.address] == 1
+
+
 def test_filters_that_leave_nobody_are_a_429_that_says_so() -> None:
     """Pitfall 19."""
     picker = picker_of(

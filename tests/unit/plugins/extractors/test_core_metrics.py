@@ -169,6 +169,14 @@ def test_the_adapter_series_of_the_largest_value_counts(
     assert metrics.max_active_models == 4
 
 
+def test_a_page_without_adapters_is_no_problem() -> None:
+    """Pitfall 27."""
+    metrics = read(LOAD)
+
+    assert metrics.max_active_models == 0
+    assert metrics.active_models == metrics.waiting_models == frozenset()
+
+
 @pytest.mark.parametrize("case", ["D3"])
 def test_adapters_stay_when_their_family_goes(case: str) -> None:
     endpoint = endpoint_of(
