@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from epp.framework.scheduling import SchedulingResult
     from epp.observability.request_metrics import RequestMetrics
     from epp.request_control.hooks import HookRunner
+    from epp.request_control.incoming import IncomingRequest
 
 
 class ActiveRequest:
@@ -52,19 +53,16 @@ class ActiveRequest:
     def __init__(
         self,
         *,
+        incoming: IncomingRequest,
         request: InferenceRequest,
         endpoints: tuple[Endpoint, ...],
         hooks: HookRunner,
+        on_end: Callable[[ActiveRequest, TerminationCause], None],
         result: SchedulingResult | None = None,
         note: str = "",
-        received_at: float,
-        on_end: Callable[[ActiveRequest, TerminationCause], None],
         parser: Parser | None = None,
-        body: bytes | None = None,
-        body_changed: bool = False,
-        bodiless: bool = False,
+        new_body: bytes | None = None,
         skip_response: bool = False,
-        reserve: bool = True,
     ) -> None:
         self.request = request
         self.endpoints = endpoints
@@ -73,12 +71,12 @@ class ActiveRequest:
         then."""
         self.result = result
         self._note = note
-        self.received_at = received_at
+        self.received_at = incoming.received_at
         self.parser = parser
-        self.body = body
+        self.body = incoming.body if new_body is None else new_body
         """Bytes to forward; dropped once they have been answered."""
-        self.body_changed = body_changed
-        self.bodiless = bodiless
+        self.body_changed = new_body is not None
+        self.bodiless = incoming.bodiless
         self.skip_response = skip_response
         self.response: InferenceResponse | None = None
         self.unseen_states: deque[InferenceResponse] | None = None
@@ -92,7 +90,7 @@ class ActiveRequest:
         """Time spent on handling the response."""
         self.ended = False
         self._on_end = on_end
-        self.serving = endpoints[0] if endpoints and reserve else None
+        self.serving = endpoints[0] if endpoints and incoming.reserve else None
         """The endpoint that counts this request as in flight."""
         if self.serving is not None:
             self.serving.load.acquire()

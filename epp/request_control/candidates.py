@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from epp.datastore.endpoint_index import pool_order
+from epp.framework.errors import DropReason, ErrorCode, Rejection
 from epp.support.addresses import canonical_ip, join_host_port
 
 if TYPE_CHECKING:
     from epp.datastore.datastore import Snapshot
     from epp.framework.endpoint import Endpoint
+    from epp.request_control.incoming import IncomingRequest
+    from epp.request_control.outliers import OutlierMemory
+
+
+class Candidates:
+    """Finds them in the pool as of now, without those that answer with errors."""
+
+    def __init__(
+        self, snapshot: Callable[[], Snapshot], outliers: OutlierMemory, *, use_subset: bool
+    ) -> None:
+        self._snapshot = snapshot
+        self._outliers = outliers
+        self._use_subset = use_subset
+
+    def of(self, incoming: IncomingRequest) -> Sequence[Endpoint]:
+        """The endpoints `incoming` may go to.
+
+        Without any it is a `Rejection` with 503, in both failure modes (decision 1).
+        """
+        hint = incoming.subset if self._use_subset else None
+        found = locate_candidates(self._snapshot(), hint)
+        if not found:
+            raise Rejection(
+                ErrorCode.SERVICE_UNAVAILABLE,
+                "failed to find endpoint candidates for serving the request",
+                drop_reason=DropReason.NO_ENDPOINTS,
+                retry_after=1,
+            )
+        return self._outliers.among(found)
 
 
 def locate_candidates(snapshot: Snapshot, hint: object) -> Sequence[Endpoint]:

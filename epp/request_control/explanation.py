@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
+    from epp.framework.request import InferenceRequest
     from epp.framework.scheduling import ProfileResult, SchedulingResult, ScorerResult
+
+SCORES_NAMESPACE = "envoy.lb"
+SCORES_KEY = "x-gateway-destination-endpoint-scores"
 
 MOST_SHOWN = 8
 """Candidates told of in a header or a log line."""
@@ -36,13 +40,15 @@ def reason_of(result: SchedulingResult) -> str:
     return "; ".join([f"{result.primary} {text}", *told])
 
 
-def scores_by_endpoint(result: SchedulingResult) -> dict[str, float]:
-    """Totals of the primary profile by address; empty if nothing was scored."""
+def tell_scores(request: InferenceRequest, result: SchedulingResult) -> None:
+    """Let the gateway know the totals of the primary profile by address, if there are any."""
     profile = result.profiles[result.primary]
-    return {
+    scores = {
         endpoint.address: total
         for endpoint, total in zip(profile.candidates, profile.totals, strict=False)
     }
+    if scores:
+        request.dynamic_metadata.setdefault(SCORES_NAMESPACE, {})[SCORES_KEY] = scores
 
 
 def decision_text(result: SchedulingResult) -> str:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import random
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from epp.framework.request import InferenceRequest
+from epp.observability.safe_text import printable
+
 if TYPE_CHECKING:
     from epp.framework.headers import Headers
-    from epp.framework.request import InferenceRequest
 
 REQUEST_ID_HEADER = "x-request-id"
 FAIRNESS_HEADERS = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
 REWRITE_HEADERS = ("x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
+PATH_HEADERS = (":path", "x-original-path", "x-forwarded-path")
+DEFAULT_PATH = "/v1/completions"
+
+MOST_ID = 128
+"""Characters of a request's id in the log: clients choose it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,6 +40,37 @@ class IncomingRequest:
     """Whether the pick counts as in flight; not for a gateway that only observes."""
     request: InferenceRequest | None = None
     """What the director made of it, as far as it came; also for a request it rejects."""
+
+
+def new_request(incoming: IncomingRequest, rng: random.Random) -> InferenceRequest:
+    """The request that plugins are shown, of which no more is known than its headers."""
+    headers = incoming.headers
+    request_id = headers.get(REQUEST_ID_HEADER)
+    if not request_id:
+        request_id = str(uuid.UUID(int=rng.getrandbits(128), version=4))
+        headers.set(REQUEST_ID_HEADER, request_id)
+    incoming.request = request = InferenceRequest(
+        id=request_id,
+        path=request_path(headers),
+        headers=headers,
+        parsed=None,
+        size_bytes=len(incoming.body or b""),
+    )
+    return request
+
+
+def request_path(headers: Headers) -> str:
+    """Path of the request without its query string; completions if no header tells it."""
+    for name in PATH_HEADERS:
+        path = headers.get(name)
+        if path:
+            return path.partition("?")[0]
+    return DEFAULT_PATH
+
+
+def short_id(request: InferenceRequest) -> str:
+    """The request's id as it stands in the log."""
+    return printable(request.id, MOST_ID)
 
 
 def first_header(headers: Headers, names: tuple[str, ...]) -> str | None:

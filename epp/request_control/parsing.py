@@ -1,4 +1,4 @@
-"""From a request's path and body to the parser that reads it (protocol §5.1, §5.8)."""
+"""Which parser reads a body, and what of it (protocol §5.1, §5.8)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,10 @@ from epp.support.decompression import (
 from epp.support.path_suffixes import has_path_suffix, trimmed_path
 
 if TYPE_CHECKING:
-    from epp.framework.headers import Headers
+    from epp.framework.request import InferenceRequest
     from epp.framework.request_handling import Parser
 
 log = structlog.get_logger(__name__)
-
-PATH_HEADERS = (":path", "x-original-path", "x-forwarded-path")
-DEFAULT_PATH = "/v1/completions"
 
 MAX_RATIO = 100
 RATIO_FREE_BYTES = 1024 * 1024
@@ -72,13 +69,21 @@ def _usable(parsers: Sequence[Parser]) -> list[Parser]:
     return usable
 
 
-def request_path(headers: Headers) -> str:
-    """Path of the request without its query string; completions if no header tells it."""
-    for name in PATH_HEADERS:
-        path = headers.get(name)
-        if path:
-            return path.partition("?")[0]
-    return DEFAULT_PATH
+def read_body(
+    parser: Parser, body: bytes, request: InferenceRequest, *, limit: int, may_be_cut: bool
+) -> bytes:
+    """Set `request.parsed`; gives the decoded body.
+
+    One that the gateway may have cut, and that can't be read, is left to the model server.
+    """
+    try:
+        if parser.suffixes:
+            body = decoded(body, request.headers.get("content-encoding") or "", limit)
+        request.parsed = parser.parse_request(request.path, body)
+    except Rejection:
+        if not may_be_cut:
+            raise
+    return body
 
 
 def decoded(body: bytes, content_encoding: str, limit: int) -> bytes:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from epp.framework.request import TerminationCause
 from epp.observability.request_log import RequestLog, RequestRecord
-from epp.request_control.incoming import REQUEST_ID_HEADER
-from epp.request_control.parsing import request_path
+from epp.request_control.incoming import REQUEST_ID_HEADER, request_path
 
 if TYPE_CHECKING:
     from epp.framework.errors import Rejection

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from epp.datastore.inference_pool import AppProtocol
-from epp.request_control.director import SCORES_KEY, SCORES_NAMESPACE
+from epp.request_control.explanation import SCORES_KEY, SCORES_NAMESPACE
 from epp.standalone.envoy_clusters import (
     DESTINATION_HEADER,
     EPP,

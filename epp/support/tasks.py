@@ -41,6 +41,17 @@ async def keep_running(
             await asyncio.sleep(pause)  # a `serve` that returns at once must not spin
 
 
+def completed(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """The result of a coroutine that has nothing to wait for, at once."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        result: _T = done.value
+        return result
+    coroutine.close()
+    raise RuntimeError("a coroutine waited although it has nothing to wait for")
+
+
 class TaskOwner:
     """Owns short tasks: logs their failures, ends those that are left when it is closed."""
 

@@ -17,11 +17,13 @@ from epp.framework.scheduling import (
 from epp.observability.request_log import MAX_REASON
 from epp.request_control.explanation import (
     MOST_TEXT,
+    SCORES_KEY,
+    SCORES_NAMESPACE,
     decision_text,
     reason_of,
-    scores_by_endpoint,
+    tell_scores,
 )
-from tests.fakes.plugin_context import endpoint_of
+from tests.fakes.plugin_context import endpoint_of, request_of
 
 ENDPOINTS = [endpoint_of(f"e{number}", address=f"10.0.0.{number}:80") for number in (1, 2, 3)]
 A, B, C = ENDPOINTS
@@ -184,15 +186,26 @@ def test_a_decision_fits_in_a_header_whatever_things_are_called(names: list[str]
     assert all(" " <= character <= "~" for character in told)
 
 
-def test_scores_by_endpoint_are_those_of_the_primary_profile() -> None:
+def test_scores_that_are_told_are_those_of_the_primary_profile() -> None:
     primary = profile({"s": (2.0, [1.0, 0.5, 0.0])})
     other = profile({"s": (1.0, [0.0, 0.0, 1.0])})
-    result = SchedulingResult(primary="decode", profiles={"prefill": other, "decode": primary})
+    request = request_of()
 
-    assert scores_by_endpoint(result) == {
-        "10.0.0.1:80": 2.0,
-        "10.0.0.2:80": 1.0,
-        "10.0.0.3:80": 0.0,
+    tell_scores(
+        request,
+        SchedulingResult(primary="decode", profiles={"prefill": other, "decode": primary}),
+    )
+
+    assert request.dynamic_metadata == {
+        SCORES_NAMESPACE: {SCORES_KEY: {"10.0.0.1:80": 2.0, "10.0.0.2:80": 1.0, "10.0.0.3:80": 0.0}}
     }
-    unscored = SchedulingResult(primary="p", profiles={"p": ProfileResult(endpoints=(A,))})
-    assert scores_by_endpoint(unscored) == {}
+
+
+def test_nothing_is_told_of_a_profile_without_scores() -> None:
+    request = request_of()
+
+    tell_scores(
+        request, SchedulingResult(primary="p", profiles={"p": ProfileResult(endpoints=(A,))})
+    )
+
+    assert request.dynamic_metadata == {}

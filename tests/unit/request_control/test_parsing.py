@@ -17,7 +17,8 @@ from epp.framework.headers import Headers
 from epp.framework.request_handling import ParsedRequest, Parser
 from epp.plugins.parsers.defaults import default_parsers
 from epp.plugins.parsers.openai import OpenAIParser
-from epp.request_control.parsing import ParserSelector, decoded, request_path
+from epp.request_control.incoming import request_path
+from epp.request_control.parsing import ParserSelector, decoded
 
 LIMIT = 1 << 26
 BODY = b'{"model":"m","prompt":"a"}'
