@@ -172,7 +172,7 @@ def request_of(
         id=request_id,
         path="/v1/completions",
         headers=_headers(headers),
-        parsed=parsed or ParsedRequest(api="completions", model=model, has_model=True),
+        parsed=parsed or ParsedRequest(api="completions", model=model),
         incoming_model=model,
         target_model=model,
         priority=priority,

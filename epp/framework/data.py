@@ -97,15 +97,11 @@ class Input(Generic[T]):
         """The instance the configuration names; None: whichever fits."""
         self.required = required
         self.key = ""
+        """What it is bound to; empty: nothing."""
 
     def bind(self, producer: str) -> None:
         """Read what the instance `producer` writes."""
         self.key = self.data_type.key(producer)
-
-    @property
-    def is_bound(self) -> bool:
-        """Whether anybody writes what is read here."""
-        return bool(self.key)
 
     def of_request(self, request: InferenceRequest) -> T | None:
         """The value of a request (scope REQUEST)."""

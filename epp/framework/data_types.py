@@ -20,7 +20,6 @@ class PrefixMatch:
     cached_blocks: int | None = None
     """Unweighted count; None: the same as `match_blocks`."""
     cached_blocks_by_tier: Mapping[str, int] | None = None
-    mm_match_blocks: int | None = None
 
     @property
     def ratio(self) -> float:
@@ -103,8 +102,6 @@ class TokenizedPrompt:
 
     prompts: tuple[Prompt, ...]
     cache_salt: str = ""
-    is_estimate: bool = True
-    """Whether these are pseudo-tokens of four bytes rather than a tokenizer's."""
 
     @property
     def count(self) -> int:

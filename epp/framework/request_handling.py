@@ -43,8 +43,6 @@ class ParsedRequest:
     api: str
     """`chat/completions`, `completions`, `embeddings`, `messages` …; empty for raw payloads."""
     model: str = ""
-    has_model: bool = False
-    """Whether the body has a `model` member of any type: it is then replaced, else inserted."""
     stream: bool = False
     max_output_tokens: int | None = None
     is_json_object: bool = False

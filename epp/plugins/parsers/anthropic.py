@@ -85,7 +85,6 @@ class AnthropicParser(Parser):
         return ParsedRequest(
             api="messages",
             model=model,
-            has_model=first_byte(request.model) != b"",
             stream=is_true(request.stream),
             max_output_tokens=first_whole_number(request.max_tokens),
             is_json_object=True,

@@ -170,7 +170,6 @@ class OpenAIParser(Parser):
         return ParsedRequest(
             api=api.name,
             model=model,
-            has_model=first_byte(request.model) != b"",
             stream=is_true(request.stream),
             max_output_tokens=request.max_output_tokens(),
             is_json_object=True,

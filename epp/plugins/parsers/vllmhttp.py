@@ -82,7 +82,6 @@ class VllmHttpParser(Parser):
         return ParsedRequest(
             api="generate",
             model=model,
-            has_model=first_byte(request.model) != b"",
             stream=is_true(request.stream),
             max_output_tokens=first_whole_number(sampling.max_tokens),
             is_json_object=True,

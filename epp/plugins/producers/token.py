@@ -54,13 +54,8 @@ class TokenProducer(DataProducer):
         parsed = request.parsed
         if parsed is None or parsed.read_prompts is None:
             return
-        texts = parsed.read_prompts()
-        tokenized = TokenizedPrompt(
-            PseudoTokens(self._estimate, request.headers).prompts(texts),
-            cache_salt=parsed.cache_salt,
-            is_estimate=any(text.token_ids is None for text in texts),
-        )
-        self._output.put(request, tokenized)
+        prompts = PseudoTokens(self._estimate, request.headers).prompts(parsed.read_prompts())
+        self._output.put(request, TokenizedPrompt(prompts, cache_salt=parsed.cache_salt))
 
 
 class Tokenizer(TokenProducer):

@@ -136,7 +136,7 @@ def test_an_optional_input_without_producer_reads_as_absent() -> None:
     plugin = assembled(text, registry=registry_with(REGISTRY)).plugins["optional-scorer"]
 
     assert isinstance(plugin, ColourScorer)
-    assert not plugin.colour.is_bound
+    assert plugin.colour.key == ""
 
 
 def test_producers_run_after_those_they_read_from() -> None:

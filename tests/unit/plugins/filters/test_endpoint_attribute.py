@@ -110,7 +110,7 @@ def test_the_producer_is_the_one_that_is_named(parameters: dict[str, Any], produ
     )
 
     assert judge.filter(request_of(), [cool, hot]) == [cool]
-    assert all(made.required and made.is_bound for made in context.inputs)
+    assert all(made.required and made.key for made in context.inputs)
 
 
 COOL = threshold("LessThan", 70)

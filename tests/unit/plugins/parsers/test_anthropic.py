@@ -40,7 +40,6 @@ def test_model_stream_and_cap_are_read() -> None:
     assert found == ParsedRequest(
         api="messages",
         model="m",
-        has_model=True,
         stream=True,
         max_output_tokens=5,
         is_json_object=True,

@@ -51,7 +51,6 @@ def test_members_are_read() -> None:
     assert found == ParsedRequest(
         api="generate",
         model="m",
-        has_model=True,
         stream=True,
         max_output_tokens=7,
         is_json_object=True,

@@ -54,14 +54,12 @@ def test_four_bytes_of_text_are_a_token() -> None:
 
     assert [prompt.tokens for prompt in tokenized.prompts] == [b"abcdefgh", b"\xc3\xbca\0", b""]
     assert tokenized.count == 3
-    assert tokenized.is_estimate
 
 
-def test_token_ids_of_the_client_are_no_estimate() -> None:
+def test_token_ids_of_the_client_are_counted() -> None:
     tokenized = produced(request({"prompt": [[1, 2], [3]]}, "/v1/completions"))
 
     assert [prompt.count for prompt in tokenized.prompts] == [2, 1]
-    assert not tokenized.is_estimate
 
 
 def test_the_cache_salt_goes_along() -> None:

@@ -83,7 +83,7 @@ def test_the_producer_is_the_one_that_is_named(parameters: dict[str, Any], produ
     scorer = built(EndpointAttributeScorer, context, algorithm=LOWER, **parameters)
 
     assert scorer.score(request_of(), endpoints) == [1, 0]
-    assert all(made.required and made.is_bound for made in context.inputs)
+    assert all(made.required and made.key for made in context.inputs)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_the_attribute_is_read_whoever_writes_it(kind: type[Scorer], key: str) -
 
     built(kind, context)
 
-    assert [(made.key, made.is_bound) for made in context.inputs] == [(key, True)]
+    assert [made.key for made in context.inputs] == [key]
 
 
 def test_the_cached_share_of_the_prompt_is_a_clusters_score() -> None:
