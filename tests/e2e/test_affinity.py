@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 
 import anthropic
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from tests.e2e.conftest import StartSimulators
 from tests.fakes.applications import TAKING_TURNS
 from tests.fakes.pool_client import SERVED, PoolClient, different_prompts
-from tests.fakes.programs import wait_until
 from tests.fakes.stack import MODEL, MakeStack, Simulator, Stack
 
 pytestmark = pytest.mark.e2e
@@ -99,22 +97,21 @@ def test_an_adapters_requests_go_where_it_is_loaded(
     stack = stack_of(make_stack, simulators, write_config(LORA), "--decision-header")
     home = dict(zip(adapters, simulators, strict=False))
 
-    with PoolClient(stack) as client:
+    with (
+        PoolClient(stack) as client,
+        home["french"].load(1, model="french"),
+        home["german"].load(1, model="german"),
+    ):
+        for simulator in home.values():
+            stack.picker.wait_until_known(simulator.address(), running=1)
+        picks = {
+            adapter: [client.ask(prompt, model=adapter) for prompt in different_prompts(6)]
+            for adapter in adapters
+        }
+        base = {client.ask(prompt).server for prompt in different_prompts(6)}
 
-        def is_known(adapter: str) -> bool:
-            loaded = f"{home[adapter].address()}=1(lora-affinity-scorer 1x1)"
-            return loaded in client.ask("Where is it?", model=adapter).decision
-
-        with home["french"].load(1, model="french"), home["german"].load(1, model="german"):
-            for adapter in adapters:
-                wait_until(partial(is_known, adapter), f"{adapter} is known of")
-            served = {
-                adapter: {
-                    client.ask(prompt, model=adapter).server for prompt in different_prompts(6)
-                }
-                for adapter in adapters
-            }
-            base = {client.ask(prompt).server for prompt in different_prompts(6)}
-
-    assert served == {adapter: {str(home[adapter].address())} for adapter in adapters}
+    for adapter in adapters:
+        address = str(home[adapter].address())
+        assert {pick.server for pick in picks[adapter]} == {address}
+        assert f"{address}=1(lora-affinity-scorer 1x1)" in picks[adapter][0].decision
     assert base == {str(simulators[2].address())}, "only the third has room for another adapter"
