@@ -15,8 +15,8 @@ if TYPE_CHECKING:
         GaugeChild,
         HistogramChild,
         MetricFamily,
-        PluginMetrics,
     )
+    from epp.observability.plugin_metrics import PluginMetrics
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -49,6 +49,7 @@ class HeldMetrics:
 
     def computed(self, spec: GaugeSpec, owner: str, read: Reader) -> None:
         """Keep a reader for `release`."""
+        self._metrics.check_computed(spec)
         self._held.append((spec, owner, read))
 
     def release(self) -> None:

@@ -7,6 +7,7 @@ no `_created` series.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import Protocol
@@ -89,8 +90,18 @@ def _write_family(family: Readable, *, openmetrics: bool) -> Iterator[str]:
         if isinstance(series, Histogram):
             yield head + _histogram_text(spec.name, labels, ends, series)
         else:
-            yield f"{head}{spec.name}{_braced(labels)} {series.value}\n"
+            yield f"{head}{spec.name}{_braced(labels)} {_number(series.value)}\n"
         head = ""
+
+
+def _number(value: float) -> float:
+    """Plugins set gauges to True, too, or to numbers of other packages."""
+    if type(value) is float or type(value) is int:
+        return value
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def _head(spec: MetricSpec, *, openmetrics: bool) -> str:

@@ -136,6 +136,8 @@ class Family(Generic[S]):
     def _add(self, values: tuple[str, ...]) -> S:
         if len(values) != len(self.spec.labels):
             raise ValueError(f"{self.spec.name}: labels {self.spec.labels}, got {values!r}")
+        if not all(isinstance(value, str) for value in values):
+            raise TypeError(f"{self.spec.name}: labels are strings, got {values!r}")
         if len(self._series) >= self._max_series:
             values = (OTHER,) * len(values)
         return self._series.setdefault(values, self._make())

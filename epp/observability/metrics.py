@@ -79,7 +79,9 @@ class Metrics:
         self.cluster = ClusterMetrics(build, now)
         self._deprecated_twins = deprecated_twins
         self.plugins = PluginMetrics(
-            FamilySet(catalogue.GAUGE_UNDERFLOWS), self._requests.models.admit
+            FamilySet(catalogue.GAUGE_UNDERFLOWS),
+            self._requests.models.admit,
+            taken=frozenset(family.spec.name for family in build.families),
         )
         """Series that configured plugins own."""
         self._start_at_zero()
@@ -184,12 +186,12 @@ class Metrics:
 
     def _text(self) -> Iterator[bytes]:
         for text in exposition.write_families(self._readable(), openmetrics=False):
-            yield text.encode()
+            yield text.encode(errors="replace")
         yield generate_latest(self.registry)
 
     def _openmetrics(self) -> Iterator[bytes]:
         for text in exposition.write_families(self._readable(), openmetrics=True):
-            yield text.encode()
+            yield text.encode(errors="replace")
         # Last, since it ends with OpenMetrics' own end mark.
         yield generate_openmetrics(self.registry)  # type: ignore[no-untyped-call]  # its gap
 
