@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from epp.gateway.context import GatewayContext, GatewaySettings
 from epp.gateway.overload import LoadGuard, OverloadLimits
 from epp.gateway.service import ExternalProcessor
-from epp.plugins.parsers.defaults import default_parsers
 from epp.request_control.body_hooks import BodyHooks
 from epp.request_control.completion import Completion
 from epp.request_control.director import Director, DirectorSettings
-from epp.request_control.hooks import HookRunner, Hooks
 from epp.request_control.outliers import OutlierMemory, OutlierSettings
-from epp.request_control.parsing import ParserSelector
-from epp.request_control.plan import RequestPlan
 from epp.request_control.reporting import Reporter
 from epp.request_control.response import ResponseContext, ResponseSettings
-from epp.scheduling.least_in_flight import LeastInFlightScheduler
 from epp.support.tasks import TaskOwner
 
 if TYPE_CHECKING:
     from epp.datastore.datastore import Datastore
-    from epp.framework.request_handling import Parser
-    from epp.framework.scheduling import Scheduler
     from epp.observability.metrics import Metrics
     from epp.observability.request_log import RequestLog
+    from epp.request_control.plan import RequestPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,16 +52,13 @@ def build_request_path(
     metrics: Metrics,
     settings: RequestPathSettings,
     *,
+    plan: RequestPlan,
     rng: random.Random,
     request_log: RequestLog | None = None,
-    plan: RequestPlan | None = None,
-    hooks: Hooks | None = None,
-    scheduler: Scheduler | None = None,
-    parsers: Sequence[Parser] | None = None,
     now: Callable[[], float] = time.monotonic,
     note_request: Callable[[], None] = lambda: None,
 ) -> RequestPath:
-    """Connect the rooms. Without a `plan` it is made of the parts, or of the simplest ones."""
+    """Connect the rooms."""
     tasks = TaskOwner()
     body_hooks = BodyHooks(tasks)
     reporter = Reporter(metrics, request_log, now)
@@ -78,12 +69,7 @@ def build_request_path(
     datastore.subscribe(lambda change: outliers.forget(change.removed))
     director = Director(
         datastore=datastore,
-        plan=plan
-        or RequestPlan(
-            parsers=ParserSelector(default_parsers() if parsers is None else parsers),
-            hooks=HookRunner(hooks or Hooks(), metrics, now),
-            scheduler=scheduler or LeastInFlightScheduler(rng),
-        ),
+        plan=plan,
         outliers=outliers,
         metrics=metrics,
         on_end=Completion(body_hooks, reporter, outliers),

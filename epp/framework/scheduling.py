@@ -92,8 +92,6 @@ class SchedulingResult:
     """By name; the ones that ran and picked."""
     roles: Mapping[str, str] = field(default_factory=dict)
     """Profile names by stage: `prefill`, `decode`, `encode`."""
-    note: str = ""
-    """Why, if there is more to say than the scores do."""
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:

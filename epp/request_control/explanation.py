@@ -28,8 +28,6 @@ def reason_of(result: SchedulingResult) -> str:
 
     What matters most comes first: lines are cut at their end.
     """
-    if result.note:
-        return result.note
     text = _primary_text(result.profiles[result.primary])
     others = [name for name in result.profiles if name != result.primary]
     if not others:

@@ -19,8 +19,8 @@ from epp.framework.headers import Headers
 from epp.framework.request import InferenceRequest
 from epp.observability.logging import configure_logging
 from epp.request_control.candidates import locate_candidates
-from epp.scheduling.least_in_flight import LeastInFlightScheduler
 from epp.support.event_loop import run_in_loop
+from tests.fakes.simple_plan import LeastInFlightScheduler
 
 PODS = 5_000
 PORTS = tuple(range(8000, 8008))

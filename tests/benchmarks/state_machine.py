@@ -15,6 +15,7 @@ from epp.transport.streams import StatusCode
 from epp.wire import ext_proc_pb2 as wire
 from tests.benchmarks.traffic import Traffic
 from tests.fakes.picker import pods, pool
+from tests.fakes.simple_plan import simple_plan
 
 
 @dataclass(slots=True)
@@ -33,11 +34,10 @@ class Sink:
 
 
 def processor() -> ExternalProcessor:
-    """The request path with three endpoints, as `epp serve` builds it."""
-    datastore = Datastore()
-    path = build_request_path(
-        datastore, Metrics(stream_metrics=True), RequestPathSettings(), rng=random.Random(1)
-    )
+    """The request path with three endpoints, but without plugins."""
+    datastore, metrics, rng = Datastore(), Metrics(stream_metrics=True), random.Random(1)
+    plan = simple_plan(metrics, rng)
+    path = build_request_path(datastore, metrics, RequestPathSettings(), plan=plan, rng=rng)
     with datastore.batch():
         datastore.set_pool(pool())
         datastore.set_pods(pods(["10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"]))

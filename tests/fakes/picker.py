@@ -25,6 +25,7 @@ from epp.observability.metrics import Metrics
 from epp.transport.grpc_aio import GrpcServer, MessageLimits, StreamService
 from tests.fakes.eventually import eventually
 from tests.fakes.gateway_client import Exchange, GatewayClient, gateway_client
+from tests.fakes.simple_plan import simple_plan
 
 Kind = TypeVar("Kind", bound=Plugin)
 
@@ -187,25 +188,31 @@ async def running_picker(
     synced: bool = True,
     seed: int = 1,
     message_limits: MessageLimits | None = None,
+    now: Callable[[], float] = time.monotonic,
     **parts: Any,
 ) -> AsyncIterator[Picker]:
     """Serve the given endpoints until the block is left; then nothing may be left over.
 
-    With a `config` it picks by that; types of `own_plugins` may be named in it, too.
+    With a `config` it picks by that; types of `own_plugins` may be named in it, too. Without, by
+    the simplest plan, made of `parts`.
     """
     datastore = Datastore()
     metrics = Metrics(stream_metrics=True)
     records = Records()
-    configured = Configured(own_plugins, metrics, parts.get("now", time.monotonic))
+    rng = random.Random(seed)
+    configured = Configured(own_plugins, metrics, now)
     if config is not None:
-        parts["plan"] = configured.assemble(config).plan
+        plan = configured.assemble(config).plan
+    else:
+        plan = simple_plan(metrics, rng, now=now, **parts)
     path = build_request_path(
         datastore,
         metrics,
         settings or RequestPathSettings(),
-        rng=random.Random(seed),
+        plan=plan,
+        rng=rng,
         request_log=records,  # type: ignore[arg-type]  # keeps records instead of writing them
-        **parts,
+        now=now,
     )
     if synced:
         with datastore.batch():

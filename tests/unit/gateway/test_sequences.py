@@ -24,6 +24,7 @@ from epp.transport.streams import StatusCode
 from tests.fakes.collecting_outlet import CollectingOutlet
 from tests.fakes.gateway_client import Answer, body_modes, header_map, processing_request
 from tests.fakes.picker import pods, pool
+from tests.fakes.simple_plan import simple_plan
 
 FULL_DUPLEX = "FULL_DUPLEX_STREAMED"
 MODES = ["NONE", "STREAMED", "BUFFERED", "BUFFERED_PARTIAL", FULL_DUPLEX]
@@ -45,7 +46,9 @@ def make_picker() -> Picker:
     datastore.set_pool(pool())
     datastore.set_pods(pods([ADDRESS]))
     datastore.mark_synced()
-    path = build_request_path(datastore, Metrics(), RequestPathSettings(), rng=random.Random(1))
+    metrics, rng = Metrics(), random.Random(1)
+    plan = simple_plan(metrics, rng)
+    path = build_request_path(datastore, metrics, RequestPathSettings(), plan=plan, rng=rng)
     return Picker(path, datastore)
 
 

@@ -123,13 +123,6 @@ def test_many_profiles_and_filters_stay_short() -> None:
     assert len(told) < 3 * MAX_REASON
 
 
-def test_what_the_profile_handler_has_to_say_comes_instead() -> None:
-    only = profile(DEFAULT)
-    result = SchedulingResult(primary="default", profiles={"default": only}, note="as asked for")
-
-    assert reason_of(result) == "as asked for"
-
-
 def moved(endpoint: Endpoint, port: int) -> Endpoint:
     """The same endpoint behind its pod's sidecar."""
     return replace(endpoint, port=port, address=f"{endpoint.ip}:{port}")
