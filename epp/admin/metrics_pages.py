@@ -10,6 +10,7 @@ import msgspec
 from aiohttp import web
 
 from epp.observability.metrics import Metrics
+from epp.support.plugin_faults import PLUGIN_FAULTS
 
 
 def metrics_pages(
@@ -55,10 +56,17 @@ class _MetricsPages:
             return next(slices, None)
 
     async def plugin_state(self, _request: web.Request) -> web.Response:
-        document = {"timestamp": datetime.now(UTC), "plugins": dict(self._plugin_state())}
-        return web.Response(
-            body=msgspec.json.encode(document, enc_hook=repr), content_type="application/json"
-        )
+        plugins = {name: _encoded(state) for name, state in self._plugin_state().items()}
+        document = {"timestamp": datetime.now(UTC), "plugins": plugins}
+        return web.Response(body=msgspec.json.encode(document), content_type="application/json")
 
     async def health(self, _request: web.Request) -> web.Response:
         return web.Response(text="ok\n")
+
+
+def _encoded(state: object) -> msgspec.Raw:
+    """One plugin's part of the page; what JSON can't hold must not cost the others."""
+    try:
+        return msgspec.Raw(msgspec.json.encode(state, enc_hook=repr))
+    except PLUGIN_FAULTS as error:
+        return msgspec.Raw(msgspec.json.encode({"message": f"no JSON: {type(error).__name__}"}))

@@ -22,6 +22,8 @@ from epp.data_layer.settings import DataLayerSettings
 from epp.framework.errors import ConfigError
 from epp.framework.request_handling import Parser
 from epp.support.file_watch import watch_file
+from epp.support.plugin_faults import PLUGIN_FAULTS
+from epp.support.regular_files import read_regular_file
 
 if TYPE_CHECKING:
     from epp.app.options import ServeOptions
@@ -175,8 +177,7 @@ def _content(path: Path | None) -> bytes | None:
     if path is None:
         return None
     try:
-        with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
+        return read_regular_file(path, MAX_BYTES + 1)
     except OSError:
         return None
 
@@ -184,6 +185,6 @@ def _content(path: Path | None) -> bytes | None:
 def _state(dump: Callable[[], object]) -> Mapping[str, object]:
     try:
         state = dump()
-    except Exception as error:  # noqa: BLE001 - a plugin's own page must not take the others along
+    except PLUGIN_FAULTS as error:  # a plugin's own page must not take the others along
         return {"message": f"{type(error).__name__} while collecting the state"}
     return {"message": NO_STATE} if state is None else {"state": state}

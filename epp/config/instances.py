@@ -15,6 +15,7 @@ from epp.config.plugin_registry import PluginRegistry
 from epp.framework.data import Input, Output
 from epp.framework.errors import ConfigError
 from epp.framework.plugin import Parameters, Plugin, Stability, construct
+from epp.support.plugin_faults import PLUGIN_FAULTS
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -152,7 +153,7 @@ class Instances:
         except ConfigError as error:
             findings.problem(f"{where}.parameters", str(error))
             raise _Refused from error
-        except Exception as error:  # a stranger's plugin may raise anything
+        except PLUGIN_FAULTS as error:  # a stranger's plugin may raise anything
             findings.problem(where, f"plugin {entry.name!r} can't be built: {error!r}")
             raise _Refused from error
         return Instance(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from epp.config.salvage import salvaged
 from epp.config.schema import KIND, EndpointPickerConfig
 from epp.datastore.manifest_errors import without_nulls
 from epp.framework.errors import ConfigError
+from epp.support.regular_files import read_regular_file
 from epp.support.yaml_documents import YamlDocumentsError, load_first_document
 
 MAX_BYTES = 1 << 20
@@ -22,10 +22,9 @@ MAX_BYTES = 1 << 20
 def read_config(path: Path) -> Document:
     """The document in a file; raises `ConfigError` when it can't be read as one."""
     try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_regular_file(path, MAX_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"{path} can't be read: {os.strerror(error.errno or 0)}") from error
+        raise ConfigError(f"{path} can't be read: {error.strerror}") from error
     return load_config(content, what=str(path))
 
 

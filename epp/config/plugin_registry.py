@@ -11,6 +11,7 @@ from epp.config.unavailable import UNAVAILABLE
 from epp.framework.errors import ConfigError
 from epp.framework.plugin import Plugin, parameters_of
 from epp.plugins.catalogue import BUNDLED
+from epp.support.plugin_faults import PLUGIN_FAULTS
 
 GROUP = "epp.plugins"
 _PACKAGE = "epp.plugins"
@@ -86,7 +87,7 @@ class PluginRegistry:
 def _imported(point: EntryPoint, what: str) -> type[Plugin]:
     try:
         found = point.load()
-    except Exception as error:  # a stranger's module may raise anything while it is imported
+    except PLUGIN_FAULTS as error:  # a stranger's module may raise anything while it is imported
         raise ConfigError(f"{what} can't be imported: {error!r}") from error
     if not (isinstance(found, type) and issubclass(found, Plugin)):
         raise ConfigError(f"{what} is no class derived from epp.framework.Plugin")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -26,6 +24,7 @@ from epp.datastore.manifest_errors import indented, value_text
 from epp.datastore.pods import Pod
 from epp.discovery.endpoint_entries import read_entries
 from epp.framework.errors import ConfigError
+from epp.support.regular_files import read_regular_file
 from epp.support.yaml_documents import YamlDocumentsError, load_documents
 
 MAX_BYTES = 1 << 20
@@ -63,20 +62,12 @@ class _Documents:
 def read_content(path: Path) -> bytes:
     """The bytes of the file; raises `ConfigError` when there are none to be had."""
     try:
-        with open(path, "rb", opener=_open_at_once) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError(f"pool file {path} is not a regular file")
-            content = file.read(MAX_BYTES + 1)
+        content = read_regular_file(path, MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"pool file {path} can't be read: {error.strerror}") from error
     if len(content) > MAX_BYTES:
         raise ConfigError(f"pool file {path} is larger than {MAX_BYTES} bytes")
     return content
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    """Open without waiting for a writer, as a named pipe would: nothing can end that wait."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def parse_pool_file(

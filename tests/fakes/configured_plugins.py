@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from pydantic import Field
@@ -179,6 +180,13 @@ class FailingPlugin(Plugin):
 
     def __init__(self) -> None:
         raise RuntimeError("no such luck")
+
+
+class ExitingPlugin(Plugin):
+    """Has read too many scripts."""
+
+    def __init__(self) -> None:
+        sys.exit(3)
 
 
 class NotFinished(Scorer):

@@ -93,6 +93,28 @@ async def test_a_state_that_is_no_json_is_shown_by_its_representation() -> None:
     await server.stop()
 
 
+async def test_a_state_that_can_not_be_told_costs_nobody_else_theirs() -> None:
+    endless: list[object] = []
+    endless.append(endless)
+    states: Mapping[str, object] = {**STATE, "endless": endless, "text": {"state": "\ud800"}}
+    server = HttpPort(
+        metrics_pages(Metrics(), lambda: states), "127.0.0.1", 0, port_flag="--metrics-port"
+    )
+    port = await server.start()
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}/debug/plugins/state") as response,
+    ):
+        plugins = (await response.json())["plugins"]
+    await server.stop()
+
+    assert plugins == {
+        **STATE,
+        "endless": {"message": "no JSON: RecursionError"},
+        "text": {"message": "no JSON: UnicodeEncodeError"},
+    }
+
+
 async def test_the_page_is_compressed_for_those_who_accept_it(
     client: aiohttp.ClientSession,
 ) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,16 @@ def options(pool_file: Path, config_file: Path) -> ServeOptions:
 
 def read(path: Path) -> str:
     return path.read_text()
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def make_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
 
 
 def write(path: Path, text: str) -> None:
@@ -222,12 +234,13 @@ async def test_a_wrong_file_changes_nothing_until_it_is_right_again(
             assert await reloads(ports, "success") == 1
 
 
+@pytest.mark.parametrize("replace", [remove, pipe, make_directory])
 async def test_a_file_that_is_taken_away_changes_nothing(
-    options: ServeOptions, config_file: Path
+    options: ServeOptions, config_file: Path, replace: Callable[[Path], None]
 ) -> None:
     with awaitable_logs() as lines:
         async with running(options) as (_, ports):
-            remove(config_file)
+            replace(config_file)
             refusal = await until_logged(lines, REFUSED)
 
             assert "can't be read" in refusal["problem"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 from pathlib import Path
 
@@ -188,6 +189,13 @@ def test_a_file_is_named_in_what_is_said_of_it(tmp_path: Path) -> None:
     assert [entry.name for entry in read_config(file).plugins] == ["queue-scorer"]
     with pytest.raises(ConfigError, match=f"{tmp_path} can't be read: Is a directory"):
         read_config(tmp_path)
+
+
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "epp.yaml")
+
+    with pytest.raises(ConfigError, match=f"{pipe} can't be read: not a regular file"):
+        read_config(pipe)
 
 
 WORDS = [

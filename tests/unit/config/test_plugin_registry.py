@@ -90,6 +90,17 @@ def test_a_plugin_that_can_not_be_built_is_named() -> None:
     ]
 
 
+def test_a_plugin_that_ends_processes_does_not_end_this_one() -> None:
+    registry = PluginRegistry({}, [offered("exiting", "tests.fakes.exiting_module:Plugin")])
+    built = registry_with({"exiting": "ExitingPlugin"})
+
+    with pytest.raises(ConfigError, match=r"can't be imported: SystemExit\(3\)"):
+        registry.find("exiting")
+    assert refusal("plugins: [{type: exiting}]", registry=built) == [
+        "plugins[0]: plugin 'exiting' can't be built: SystemExit(3)"
+    ]
+
+
 def test_an_unknown_type_leads_to_the_nearest_or_to_the_list() -> None:
     assert refusal("plugins: [{type: quee-scorer}, {type: x}]") == [
         "plugins[0].type: \"quee-scorer\" is no plugin type; did you mean 'queue-scorer'?",

@@ -207,7 +207,7 @@ def test_a_named_pipe_is_refused_instead_of_waiting_for_a_writer(tmp_path: Path)
     path = tmp_path / "pool.yaml"
     os.mkfifo(path)
 
-    with pytest.raises(ConfigError, match=r"pool\.yaml is not a regular file"):
+    with pytest.raises(ConfigError, match=r"pool\.yaml can't be read: not a regular file"):
         read_content(path)
 
 
