@@ -8,15 +8,15 @@ from epp.config.instances import Instance, Instances
 from epp.config.references import resolved_as
 from epp.framework.flow_control import SaturationDetector
 from epp.framework.request_handling import Parser
+from epp.plugins.parsers.defaults import DEFAULT_PARSERS
 
-DEFAULT_PARSERS = ("openai-parser", "anthropic-parser", "vllmhttp-parser", "passthrough-parser")
 DEFAULT_DETECTOR = "utilization-detector"
 
 
 def complete_parsers(document: Document, instances: Instances, types: list[str]) -> list[Instance]:
     """The parsers of the document, or the default ones; a reference may be one of `types`."""
     if not document.parsers:
-        added = [instances.add(parser, Origin.DEFAULT) for parser in DEFAULT_PARSERS]
+        added = [instances.add(kind.type, Origin.DEFAULT) for kind in DEFAULT_PARSERS]
         return [parser for parser in added if parser is not None]
     parsers = []
     for reference in document.parsers:

@@ -8,7 +8,15 @@ from epp.plugins.parsers.openai import OpenAIParser
 from epp.plugins.parsers.passthrough import PassthroughParser
 from epp.plugins.parsers.vllmhttp import VllmHttpParser
 
+DEFAULT_PARSERS: tuple[type[Parser], ...] = (
+    OpenAIParser,
+    AnthropicParser,
+    VllmHttpParser,
+    PassthroughParser,
+)
+"""In order of precedence, the fallback last."""
+
 
 def default_parsers() -> list[Parser]:
-    """Parsers in order of precedence, the fallback last."""
-    return [OpenAIParser(), AnthropicParser(), VllmHttpParser(), PassthroughParser()]
+    """One of each."""
+    return [kind() for kind in DEFAULT_PARSERS]
