@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from epp.config.blueprint import Blueprint
 from epp.config.instances import Instance
 from epp.config.scheduling import Profile
+from epp.config.wiring import default_of, writers
 from epp.framework.data import DataType, Input
 from epp.framework.data_types import AGENT_IDENTITY, PREFIX_MATCH
 from epp.framework.errors import ConfigError
@@ -96,14 +97,9 @@ def _profile(profile: Profile, metrics: Metrics, now: Callable[[], float]) -> Sc
 
 def _input(data_type: DataType[T], instances: Sequence[Instance]) -> Input[T] | None:
     """Read access of the director's own: to the default producer, else to the first there is."""
-    writers = [
-        instance.name
-        for instance in instances
-        if any(output.data_type.name == data_type.name for output in instance.outputs)
-    ]
-    if not writers:
+    found = writers(data_type, instances)
+    if not found:
         return None
     made = Input(data_type, required=False)
-    default = data_type.default_producer
-    made.bind(default if default in writers else writers[0])
+    made.bind((default_of(data_type, found) or found[0]).name)
     return made

@@ -85,16 +85,12 @@ def execution_order(links: Sequence[Link], instances: Instances) -> list[str]:
     return order
 
 
-def writers(data_type: DataType[Any], instances: Instances) -> list[Instance]:
-    """Those that write `data_type`, in the order of the document."""
-    declared = [
-        instance
-        for instance in instances.all
-        if any(output.data_type.name == data_type.name for output in instance.outputs)
-    ]
+def writers(data_type: DataType[Any], instances: Sequence[Instance]) -> list[Instance]:
+    """Those of `instances` that write `data_type`."""
+    declared = [instance for instance in instances if _declares(instance, data_type)]
     if declared or data_type.default_producer != CORE_METRICS_EXTRACTOR:
         return declared
-    return [i for i in instances.all if i.entry.type == CORE_METRICS_EXTRACTOR]
+    return [i for i in instances if i.entry.type == CORE_METRICS_EXTRACTOR]
 
 
 def default_of(data_type: DataType[Any], found: Sequence[Instance]) -> Instance | None:
@@ -109,7 +105,7 @@ def default_of(data_type: DataType[Any], found: Sequence[Instance]) -> Instance 
 
 def _producer(reader: Instance, wanted: Input[Any], instances: Instances) -> Instance | None:
     data_type, findings = wanted.data_type, instances.findings
-    found = writers(data_type, instances)
+    found = writers(data_type, instances.all)
     if wanted.producer is not None:
         return _named_producer(reader, wanted, found, instances)
     chosen = default_of(data_type, found)
@@ -134,7 +130,7 @@ def _producer(reader: Instance, wanted: Input[Any], instances: Instances) -> Ins
 
 def _is_missing(wanted: Input[Any], instances: Instances) -> bool:
     is_open = wanted.required and wanted.producer is None
-    return is_open and not writers(wanted.data_type, instances)
+    return is_open and not writers(wanted.data_type, instances.all)
 
 
 def _tell_missing(reader: Instance, wanted: Input[Any], instances: Instances) -> None:
