@@ -40,6 +40,7 @@ _SCORERS = {
     "load-aware-scorer": "scorers.load_aware:LoadAwareScorer",
     "active-request-scorer": "scorers.active_request:ActiveRequestScorer",
     "token-load-scorer": "scorers.token_load:TokenLoadScorer",
+    "expected-work-scorer": "scorers.expected_work:ExpectedWorkScorer",
     "no-hit-lru-scorer": "scorers.no_hit_lru:NoHitLruScorer",
     "context-length-aware": "scorers.context_length_aware:ContextLengthAware",
     "latency-scorer": "scorers.latency:LatencyScorer",

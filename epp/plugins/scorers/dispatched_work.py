@@ -1,0 +1,114 @@
+"""What was sent to one endpoint and is not done: tokens to compute, sequences, adapters."""
+
+from __future__ import annotations
+
+from epp.framework.endpoint import EndpointId
+from epp.framework.scheduling import SchedulingResult
+from epp.plugins.scorers.slowness import Pace
+
+MAX_RECENT_ADAPTERS = 256
+MAX_ADAPTER_LENGTH = 256
+"""Longer names are not remembered: clients choose them."""
+
+
+class DispatchedWork:
+    """The work of one endpoint, and how fast it has been. Lives as long as the endpoint."""
+
+    __slots__ = ("__weakref__", "adapters", "pace", "recent_adapters", "requests", "waiting_tokens")
+
+    def __init__(self) -> None:
+        self.waiting_tokens = 0
+        """Of requests whose first chunk has not come: the prefill queue."""
+        self.requests = 0
+        """Those whose stream has not ended."""
+        self.adapters: dict[str, int] = {}
+        """Requests in flight by adapter."""
+        self.recent_adapters: dict[str, None] = {}
+        """Those sent here last, the latest at the end; the engine is taken to hold them."""
+        self.pace = Pace()
+
+    def adapter_sent(self, adapter: str, places: int) -> None:
+        """Note an adapter in flight at an engine that holds as many as it has `places`."""
+        self.adapters[adapter] = self.adapters.get(adapter, 0) + 1
+        recent = self.recent_adapters
+        recent.pop(adapter, None)
+        if len(adapter) <= MAX_ADAPTER_LENGTH:
+            recent[adapter] = None
+        while len(recent) > min(places, MAX_RECENT_ADAPTERS):
+            del recent[next(iter(recent))]
+
+    def adapter_done(self, adapter: str) -> None:
+        """Take back one `adapter_sent`."""
+        left = self.adapters[adapter] - 1
+        if left:
+            self.adapters[adapter] = left
+        else:
+            del self.adapters[adapter]
+
+
+class Dispatch:
+    """What one request adds to one endpoint, kept with the request to be taken back once."""
+
+    __slots__ = ("_adapter", "_is_over", "_waiting_tokens", "_work", "endpoint", "tokens")
+
+    def __init__(
+        self, endpoint: EndpointId, work: DispatchedWork, tokens: int, adapter: str, places: int
+    ) -> None:
+        self.endpoint = endpoint
+        self.tokens = tokens
+        self._work = work
+        self._waiting_tokens = tokens
+        self._adapter = adapter
+        self._is_over = False
+        work.waiting_tokens += tokens
+        work.requests += 1
+        if adapter:
+            work.adapter_sent(adapter, places)
+
+    def first_chunk(self) -> None:
+        """The prompt is computed."""
+        self._work.waiting_tokens -= self._waiting_tokens
+        self._waiting_tokens = 0
+
+    def over(self) -> None:
+        """Take back all that is left; later calls do nothing."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self.first_chunk()
+        self._work.requests -= 1
+        if self._adapter:
+            self._work.adapter_done(self._adapter)
+
+
+class SentRequest:
+    """One request under way: what it adds by profile, and when it passed its turning points."""
+
+    __slots__ = ("ahead_tokens", "at", "entries", "first_at", "prefill", "primary")
+
+    def __init__(self, result: SchedulingResult, at: float) -> None:
+        self.entries: dict[str, Dispatch] = {}
+        self.primary = result.primary
+        self.prefill = result.roles.get("prefill", "prefill")
+        self.at = at
+        self.ahead_tokens: int | None = None
+        """Of prompts, to be computed before its first token comes; None: not to be compared."""
+        self.first_at: float | None = None
+
+    def moved(self, entry: Dispatch) -> None:
+        """Another endpoint serves it than the one it was sent to."""
+        self.ahead_tokens = None
+        self.entries.pop(self.primary).over()
+        self.entries[self.primary] = entry
+
+    def first_chunk(self) -> None:
+        """All prompts are computed, and a prefill stage is done."""
+        if self.prefill != self.primary and self.prefill in self.entries:
+            self.entries.pop(self.prefill).over()
+        for entry in self.entries.values():
+            entry.first_chunk()
+
+    def over(self) -> None:
+        """Take back whatever is left."""
+        for entry in self.entries.values():
+            entry.over()
