@@ -25,10 +25,8 @@ class PluginRegistry:
         self,
         bundled: Mapping[str, str] = BUNDLED,
         strangers: Iterable[EntryPoint] = (),
-        package: str = _PACKAGE,
     ) -> None:
         self._bundled = bundled
-        self._package = package
         self._strangers: dict[str, list[EntryPoint]] = {}
         for point in strangers:
             self._strangers.setdefault(point.name, []).append(point)
@@ -64,7 +62,7 @@ class PluginRegistry:
                 " uninstall all but one"
             )
         if is_bundled:
-            point = EntryPoint(plugin_type, f"{self._package}.{self._bundled[plugin_type]}", GROUP)
+            point = EntryPoint(plugin_type, f"{_PACKAGE}.{self._bundled[plugin_type]}", GROUP)
             return _imported(point, f"plugin type {plugin_type!r}")
         if points:
             return _imported(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -207,7 +207,7 @@ def _warn_of_unread(links: Sequence[Link], instances: Instances) -> None:
                 )
 
 
-def _before(links: Sequence[Link] | Iterator[Link]) -> dict[str, set[str]]:
+def _before(links: Iterable[Link]) -> dict[str, set[str]]:
     before: dict[str, set[str]] = {}
     for link in links:
         if link.producer is not None and link.producer is not link.reader:
