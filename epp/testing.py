@@ -18,9 +18,9 @@ from epp.framework.data import DataType, Input, Output
 from epp.framework.endpoint import Endpoint, EndpointId, EndpointMetrics, EndpointState
 from epp.framework.errors import ConfigError
 from epp.framework.headers import Headers
+from epp.framework.parsed_request import ParsedRequest
 from epp.framework.plugin import Plugin, construct, parameters_of
 from epp.framework.request import InferenceRequest, InferenceResponse
-from epp.framework.request_handling import ParsedRequest
 from epp.framework.usage import Usage
 from epp.observability.instruments import FamilySet
 from epp.observability.metric_catalogue import GAUGE_UNDERFLOWS

@@ -19,6 +19,7 @@ from epp.framework.errors import ConfigError, DropReason, ErrorCode, Rejection
 from epp.framework.flow_control import SaturationDetector
 from epp.framework.headers import Headers
 from epp.framework.metric_specs import CounterSpec, GaugeSpec, HistogramSpec
+from epp.framework.parsed_request import Media, ParsedRequest, PromptText
 from epp.framework.plugin import Parameters, Plugin, PluginContext, Stability
 from epp.framework.request import InferenceRequest, InferenceResponse, TerminationCause
 from epp.framework.request_control import (
@@ -32,13 +33,7 @@ from epp.framework.request_control import (
     ResponseProgress,
     Screener,
 )
-from epp.framework.request_handling import (
-    Media,
-    ParsedRequest,
-    Parser,
-    PromptText,
-    ResponseReader,
-)
+from epp.framework.request_handling import Parser, ResponseReader
 from epp.framework.scheduling import (
     Filter,
     Picker,

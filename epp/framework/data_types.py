@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from epp.framework.data import DataType, Scope
+from epp.framework.parsed_request import MultiModalFeature
 
 CORE_METRICS_EXTRACTOR = "core-metrics-extractor"
 
@@ -71,16 +72,6 @@ class MultiModalMatch:
 
     matched: tuple[MultiModalItem, ...]
     requested: tuple[MultiModalItem, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MultiModalFeature:
-    """Where an item stands among the tokens of a prompt."""
-
-    modality: str
-    hash: str
-    offset: int
-    length: int
 
 
 @dataclass(frozen=True, slots=True)

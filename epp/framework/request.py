@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from epp.framework.endpoint import Endpoint
     from epp.framework.headers import Headers
-    from epp.framework.request_handling import ParsedRequest
+    from epp.framework.parsed_request import ParsedRequest
     from epp.framework.usage import Usage
 
 DEFAULT_FAIRNESS_ID = "default-flow"

@@ -8,8 +8,9 @@ import msgspec
 from msgspec import Raw
 
 from epp.framework.errors import ErrorCode, Rejection
+from epp.framework.parsed_request import ParsedRequest, PromptText
 from epp.framework.plugin import Stability
-from epp.framework.request_handling import ParsedRequest, Parser, PromptText, ResponseReader
+from epp.framework.request_handling import Parser, ResponseReader
 from epp.plugins.parsers.anthropic_content import Blocks, add_content, blocks_of
 from epp.plugins.parsers.json_values import (
     ABSENT,

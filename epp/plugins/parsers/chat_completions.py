@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 from msgspec import Raw
 
-from epp.framework.request_handling import PromptText
+from epp.framework.parsed_request import PromptText
 from epp.plugins.parsers.json_values import (
     ABSENT,
     MAX_CONTAINERS,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from epp.framework.parsed_request import ParsedRequest
 from epp.framework.plugin import Stability
-from epp.framework.request_handling import ParsedRequest, Parser
+from epp.framework.request_handling import Parser
 
 
 class PassthroughParser(Parser):

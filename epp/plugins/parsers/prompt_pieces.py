@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Raw
 
-from epp.framework.request_handling import Media, PromptText
+from epp.framework.parsed_request import Media, PromptText
 from epp.plugins.parsers.json_values import ABSENT, first_byte
 
 Piece: TypeAlias = "bytes | memoryview | Media"

@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 from msgspec import Raw
 
-from epp.framework.request_handling import PromptText
+from epp.framework.parsed_request import PromptText
 from epp.plugins.parsers.json_values import first_byte
 from epp.plugins.parsers.prompt_pieces import ReadPrompts, text_bytes
 from epp.plugins.parsers.token_ids import TokenIdError, token_ids

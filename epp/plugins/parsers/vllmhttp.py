@@ -7,10 +7,10 @@ from functools import partial
 import msgspec
 from msgspec import Raw
 
-from epp.framework.data_types import MultiModalFeature
 from epp.framework.errors import ErrorCode, Rejection
+from epp.framework.parsed_request import MultiModalFeature, ParsedRequest, PromptText
 from epp.framework.plugin import Stability
-from epp.framework.request_handling import ParsedRequest, Parser, PromptText, ResponseReader
+from epp.framework.request_handling import Parser, ResponseReader
 from epp.plugins.parsers.generate_body import sampling_params
 from epp.plugins.parsers.json_values import (
     ABSENT,

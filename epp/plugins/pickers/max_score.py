@@ -22,8 +22,9 @@ MOST_REMEMBERED = 8192
 class MaxScorePicker(Picker):
     """Picks the endpoints with the highest totals; equals take turns.
 
-    Of equals the one that was picked longest ago comes first (decision 33). A plain counter would not do: two
-    profiles that share the picker, or two kinds of requests, could each see every second count.
+    Of equals the one that was picked longest ago comes first (decision 33). A plain counter would
+    not do: two profiles that share the picker, or two kinds of requests, could each see every
+    second count.
     """
 
     type = "max-score-picker"

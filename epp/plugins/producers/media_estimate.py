@@ -6,7 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING, TypeVar
 
-from epp.framework.request_handling import Media
+from epp.framework.parsed_request import Media
 from epp.plugins.producers.image_size import Size, image_size
 from epp.plugins.producers.media_parameters import Estimate, Frames, Resolution, VideoEstimate
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
-from epp.framework.data_types import MultiModalFeature, Prompt
-from epp.framework.request_handling import Media, PromptText
+from epp.framework.data_types import Prompt
+from epp.framework.parsed_request import Media, MultiModalFeature, PromptText
 
 if TYPE_CHECKING:
     from epp.framework.headers import Headers

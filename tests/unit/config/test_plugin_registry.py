@@ -5,7 +5,7 @@ import pytest
 from epp.config.plugin_registry import PluginRegistry
 from epp.framework.errors import ConfigError
 from tests.fakes.configurations import assembled, offered, refusal, registry_with
-from tests.fakes.configured_plugins import ColourScorer
+from tests.fakes.configured_plugins import ColourScorer, NotFinished
 
 MODULE = "tests.fakes.configured_plugins"
 
@@ -50,8 +50,25 @@ def test_two_distributions_that_offer_one_type_are_both_named() -> None:
 
     assert str(caught.value) == (
         "plugin type 'colour-scorer' is offered by distribution 'acme' and by distribution"
-        " 'zenith'; uninstall all but one"
+        " 'zenith'; leave out all but one"
     )
+
+
+def test_a_class_that_is_given_is_used_by_its_name() -> None:
+    registry = PluginRegistry(given={"mine": ColourScorer})
+
+    assert registry.find("mine") is ColourScorer
+    assert "mine" in registry.types()
+
+
+def test_a_class_that_is_given_is_checked_like_any_other() -> None:
+    with pytest.raises(ConfigError, match="plugin type 'odd' lacks the methods score"):
+        PluginRegistry(given={"odd": NotFinished}).find("odd")
+
+
+def test_a_class_can_not_be_given_for_a_bundled_type() -> None:
+    with pytest.raises(ConfigError, match="offered by this distribution and by the caller"):
+        PluginRegistry(given={"queue-scorer": ColourScorer}).find("queue-scorer")
 
 
 def test_a_bundled_type_can_not_be_offered_by_somebody_else() -> None:
@@ -59,7 +76,7 @@ def test_a_bundled_type_can_not_be_offered_by_somebody_else() -> None:
 
     assert refusal("", registry=registry) == [
         "plugin type 'max-score-picker' is offered by this distribution and by distribution"
-        " 'acme'; uninstall all but one"
+        " 'acme'; leave out all but one"
     ]
 
 

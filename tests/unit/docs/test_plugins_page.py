@@ -12,8 +12,8 @@ import pytest
 
 import epp.framework
 from epp.framework import DataProducer, Parameters, Plugin
+from epp.framework.parsed_request import ParsedRequest, PromptText
 from epp.framework.plugin import parameters_of
-from epp.framework.request_handling import ParsedRequest, PromptText
 from epp.observability.instruments import MAX_SERIES_PER_FAMILY
 from epp.request_control.body_hooks import MAX_PENDING
 from epp.scheduling.overruns import MOST_IN_A_ROW

@@ -14,7 +14,8 @@ from structlog.testing import capture_logs
 
 from epp.framework.errors import ErrorCode, Rejection
 from epp.framework.headers import Headers
-from epp.framework.request_handling import ParsedRequest, Parser
+from epp.framework.parsed_request import ParsedRequest
+from epp.framework.request_handling import Parser
 from epp.plugins.parsers.defaults import default_parsers
 from epp.plugins.parsers.openai import OpenAIParser
 from epp.request_control.incoming import request_path

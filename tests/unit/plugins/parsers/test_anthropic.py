@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epp.framework.errors import ErrorCode, Rejection
-from epp.framework.request_handling import ParsedRequest
+from epp.framework.parsed_request import ParsedRequest
 from epp.plugins.parsers.anthropic import AnthropicParser
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "requests"

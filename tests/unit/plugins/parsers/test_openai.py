@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epp.framework.errors import ErrorCode, Rejection
-from epp.framework.request_handling import ParsedRequest
+from epp.framework.parsed_request import ParsedRequest
 from epp.plugins.parsers.json_values import MAX_CONTAINERS
 from epp.plugins.parsers.openai import OpenAIParser
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epp.framework.request_handling import ParsedRequest
+from epp.framework.parsed_request import ParsedRequest
 from epp.plugins.parsers.defaults import default_parsers
 from epp.plugins.parsers.passthrough import PassthroughParser
 

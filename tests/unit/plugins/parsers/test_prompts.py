@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epp.framework.errors import Rejection
-from epp.framework.request_handling import Media, Parser, PromptText
+from epp.framework.parsed_request import Media, PromptText
+from epp.framework.request_handling import Parser
 from epp.plugins.parsers.anthropic import AnthropicParser
 from epp.plugins.parsers.json_values import MAX_CONTAINERS
 from epp.plugins.parsers.openai import OpenAIParser

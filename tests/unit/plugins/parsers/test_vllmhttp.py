@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epp.framework.data_types import MultiModalFeature
 from epp.framework.errors import ErrorCode, Rejection
-from epp.framework.request_handling import ParsedRequest, PromptText
+from epp.framework.parsed_request import MultiModalFeature, ParsedRequest, PromptText
 from epp.plugins.parsers.token_ids import SLICE_BYTES
 from epp.plugins.parsers.vllmhttp import MAX_FEATURES_BYTES, VllmHttpParser
 

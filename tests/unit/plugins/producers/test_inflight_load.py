@@ -22,8 +22,8 @@ from epp.framework.data_types import (
 )
 from epp.framework.endpoint import Endpoint
 from epp.framework.headers import Headers
+from epp.framework.parsed_request import ParsedRequest
 from epp.framework.request import InferenceRequest, InferenceResponse
-from epp.framework.request_handling import ParsedRequest
 from epp.framework.scheduling import ProfileResult, SchedulingResult
 from epp.plugins.producers.inflight_load import InflightLoadProducer, uncached_tokens
 from epp.plugins.producers.inflight_series import InflightSeries

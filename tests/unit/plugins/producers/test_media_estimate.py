@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epp.framework.headers import Headers
-from epp.framework.request_handling import Media
+from epp.framework.parsed_request import Media
 from epp.plugins.producers.media_estimate import (
     DURATION_HEADER,
     FPS_HEADER,

@@ -10,13 +10,13 @@ from epp.framework.data import Input, Output
 from epp.framework.data_types import (
     MULTI_MODAL_MATCH,
     TOKENIZED_PROMPT,
-    MultiModalFeature,
     MultiModalItem,
     MultiModalMatch,
     Prompt,
     TokenizedPrompt,
 )
 from epp.framework.endpoint import Endpoint
+from epp.framework.parsed_request import MultiModalFeature
 from epp.framework.request import InferenceRequest
 from epp.framework.scheduling import ProfileResult, SchedulingResult
 from epp.plugins.producers.mm_embeddings_cache import (

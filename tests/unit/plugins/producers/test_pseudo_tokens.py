@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epp.framework.data_types import MultiModalFeature, Prompt
+from epp.framework.data_types import Prompt
 from epp.framework.headers import Headers
-from epp.framework.request_handling import Media, PromptText
+from epp.framework.parsed_request import Media, MultiModalFeature, PromptText
 from epp.plugins.producers.media_estimate import MAX_MEDIA_TOKENS, MediaEstimate
 from epp.plugins.producers.media_parameters import Estimate
 from epp.plugins.producers.pseudo_tokens import MAX_MEDIA_TOKENS_PER_REQUEST, PseudoTokens

@@ -11,11 +11,11 @@ import pytest
 import xxhash
 from pydantic import ValidationError
 
-from epp.framework.data_types import TOKENIZED_PROMPT, MultiModalFeature, TokenizedPrompt
+from epp.framework.data_types import TOKENIZED_PROMPT, TokenizedPrompt
 from epp.framework.errors import ConfigError
+from epp.framework.parsed_request import MultiModalFeature, ParsedRequest
 from epp.framework.plugin import Stability
 from epp.framework.request import InferenceRequest
-from epp.framework.request_handling import ParsedRequest
 from epp.plugins.parsers.openai import OpenAIParser
 from epp.plugins.producers.token import Tokenizer, TokenProducer, TokenProducerParameters
 from tests.fakes.plugin_context import FakeContext, built, request_of

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from epp.framework.data_types import (
     PREFIX_MATCH,
     TOKENIZED_PROMPT,
-    MultiModalFeature,
     PrefixMatch,
     Prompt,
     TokenizedPrompt,
 )
+from epp.framework.parsed_request import MultiModalFeature
 from epp.framework.request import InferenceRequest
 from epp.plugins.profile_handlers.deciders import (
     AlwaysDisaggMultimodalDecider,
