@@ -1,4 +1,4 @@
-"""Plugin types by name: the bundled ones, and those of other distributions by entry point."""
+"""Plugin types by name: bundled, of other distributions by entry point, or given as classes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from epp.support.plugin_faults import PLUGIN_FAULTS
 GROUP = "epp.plugins"
 _PACKAGE = "epp.plugins"
 _OURS = "this distribution"
+_CALLER = "the caller"
 
 
 class PluginRegistry:
@@ -25,21 +26,23 @@ class PluginRegistry:
         self,
         bundled: Mapping[str, str] = BUNDLED,
         strangers: Iterable[EntryPoint] = (),
+        given: Mapping[str, type[Plugin]] | None = None,
     ) -> None:
         self._bundled = bundled
+        self._given = given or {}
         self._strangers: dict[str, list[EntryPoint]] = {}
         for point in strangers:
             self._strangers.setdefault(point.name, []).append(point)
         self._found: dict[str, type[Plugin]] = {}
 
     @classmethod
-    def installed(cls) -> PluginRegistry:
-        """The bundled types and those of every installed distribution."""
-        return cls(strangers=entry_points(group=GROUP))
+    def installed(cls, given: Mapping[str, type[Plugin]] | None = None) -> PluginRegistry:
+        """The bundled types, those of every installed distribution, and the `given` classes."""
+        return cls(strangers=entry_points(group=GROUP), given=given)
 
     def types(self) -> list[str]:
         """Every type there is, in alphabetical order, whether or not it can be imported."""
-        return sorted({*self._bundled, *self._strangers})
+        return sorted({*self._bundled, *self._strangers, *self._given})
 
     def is_bundled(self, plugin_type: str) -> bool:
         """Whether a type belongs to this distribution."""
@@ -54,13 +57,15 @@ class PluginRegistry:
 
     def _load(self, plugin_type: str) -> type[Plugin]:
         points = self._strangers.get(plugin_type, [])
-        is_bundled = plugin_type in self._bundled
-        if len(points) + is_bundled > 1:
-            offering = [_OURS] * is_bundled + [_distribution(point) for point in points]
+        is_bundled, is_given = plugin_type in self._bundled, plugin_type in self._given
+        offering = [_OURS] * is_bundled + [_CALLER] * is_given + [*map(_distribution, points)]
+        if len(offering) > 1:
             raise ConfigError(
                 f"plugin type {plugin_type!r} is offered by {' and by '.join(offering)};"
-                " uninstall all but one"
+                " leave out all but one"
             )
+        if is_given:
+            return _checked(self._given[plugin_type], f"plugin type {plugin_type!r}")
         if is_bundled:
             point = EntryPoint(plugin_type, f"{_PACKAGE}.{self._bundled[plugin_type]}", GROUP)
             return _imported(point, f"plugin type {plugin_type!r}")
@@ -87,6 +92,11 @@ def _imported(point: EntryPoint, what: str) -> type[Plugin]:
         found = point.load()
     except PLUGIN_FAULTS as error:  # a stranger's module may raise anything while it is imported
         raise ConfigError(f"{what} can't be imported: {error!r}") from error
+    return _checked(found, what)
+
+
+def _checked(found: object, what: str) -> type[Plugin]:
+    """`found` if it is a class that can be configured."""
     if not (isinstance(found, type) and issubclass(found, Plugin)):
         raise ConfigError(f"{what} is no class derived from epp.framework.Plugin")
     if inspect.isabstract(found):

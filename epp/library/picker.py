@@ -8,12 +8,11 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from epp.config.assembly import Assembly, assemble
 from epp.config.loader import load_config
-from epp.config.plugin_registry import GROUP, PluginRegistry
+from epp.config.plugin_registry import PluginRegistry
 from epp.datastore.inference_pool import FailureMode
 from epp.framework.data_layer import Extractor
 from epp.framework.endpoint import Endpoint, EndpointMetrics
@@ -63,13 +62,13 @@ class Picker:
     ) -> Picker:
         """A picker that does what an EndpointPickerConfig says; without one, what `serve` does.
 
-        `plugins` are types of your own that are not installed: classes of a module, by type. With a
+        `plugins` are types of your own that are not installed, by name. With a
         `seed` picks are repeatable. Raises one `ConfigError` with everything that is wrong.
         """
         metrics, rng = Metrics(now=now), random.Random(seed)
         assembly = assemble(
             load_config(text),
-            PluginRegistry(strangers=[*entry_points(group=GROUP), *_offered(plugins or {})]),
+            PluginRegistry.installed(plugins),
             metrics=metrics,
             rng=rng,
             allow_experimental=allow_experimental,
@@ -148,13 +147,6 @@ class Picker:
             if any(each.fills_metrics for each in found):
                 return found
         raise ConfigError("the configuration has no extractor of metrics pages")
-
-
-def _offered(plugins: Mapping[str, type[Plugin]]) -> list[EntryPoint]:
-    return [
-        EntryPoint(name, f"{kind.__module__}:{kind.__qualname__}", GROUP)
-        for name, kind in plugins.items()
-    ]
 
 
 def _refuse_what_waits(assembly: Assembly) -> None:

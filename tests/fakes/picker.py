@@ -107,27 +107,13 @@ class Picker:
         assert self.path.guard.buffered_bytes == 0
 
 
-class _Registry(PluginRegistry):
-    """The bundled types and a test's own."""
-
-    def __init__(self, own: Sequence[type[Plugin]]) -> None:
-        super().__init__()
-        self._own = {plugin.type: plugin for plugin in own}
-
-    def types(self) -> list[str]:
-        return sorted({*super().types(), *self._own})
-
-    def find(self, plugin_type: str) -> type[Plugin]:
-        return self._own.get(plugin_type) or super().find(plugin_type)
-
-
 class Configured:
     """Builds plugins from configuration texts, one after another, as the process does."""
 
     def __init__(
         self, own: Sequence[type[Plugin]], metrics: Metrics, now: Callable[[], float]
     ) -> None:
-        self._registry = _Registry(own) if own else PluginRegistry.installed()
+        self._registry = PluginRegistry.installed({kind.type: kind for kind in own})
         self._metrics = metrics
         self._now = now
         self.assembly: Assembly | None = None
