@@ -44,9 +44,12 @@ kube-test: ## build that API server, once; it needs Go and stays in EPP_KUBE_TES
 soak: $(VENV)/.dev ## minutes of many open streams: memory and leaks
 	$(BIN)/python -m pytest -m soak --timeout 1800 -s $(ARGS)
 
-bench: $(VENV)/.dev ## cost per request, as ratios of one run
+bench: $(VENV)/.dev ## what a request, a pick, a scrape and a change cost, and what picks are worth
 	$(BIN)/python -m tests.benchmarks.request_path $(ARGS)
 	$(BIN)/python -m tests.benchmarks.pool_changes
+	$(BIN)/python -m tests.benchmarks.scheduling_cycle
+	$(BIN)/python -m tests.benchmarks.scraping
+	$(BIN)/python -m tests.benchmarks.pick_quality
 
 WIRE ?= epp/wire
 protos: $(VENV)/.dev ## compile protos/ into epp/wire/
