@@ -11,7 +11,7 @@ from pydantic import Field
 from epp.framework.errors import ConfigError
 from epp.framework.plugin import Parameters, Stability
 from epp.framework.scheduling import ProfileHandler, ProfileResult, SchedulingResult
-from epp.plugins.profile_handlers.outcomes import outcome_of_one
+from epp.plugins.profile_handlers.single import outcome_of_one
 
 if TYPE_CHECKING:
     from epp.framework.request import InferenceRequest

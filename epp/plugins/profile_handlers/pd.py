@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -80,6 +79,4 @@ class PdProfileHandler(StagedProfileHandler):
 
     def process(self, request: InferenceRequest, results: Results) -> SchedulingResult:
         """What the stages picked; decode at the primary port if there is one."""
-        result = super().process(request, results)
-        decode = sent_to_primary_port(request, result.profiles[result.primary], self._port)
-        return replace(result, profiles={**result.profiles, result.primary: decode})
+        return sent_to_primary_port(request, super().process(request, results), self._port)

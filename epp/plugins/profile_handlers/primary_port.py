@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from epp.framework.scheduling import ProfileResult
+from epp.framework.scheduling import SchedulingResult
 from epp.support.addresses import join_host_port
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ LAST_PORT = 65535
 
 
 def sent_to_primary_port(
-    request: InferenceRequest, result: ProfileResult, port: int
-) -> ProfileResult:
-    """`result` with every picked endpoint at `port`; a header names the rank that was picked.
+    request: InferenceRequest, result: SchedulingResult, port: int
+) -> SchedulingResult:
+    """`result` with its endpoints at `port`; a header names the rank that was picked.
 
     The endpoints keep identity and state, so that requests are counted where they end up.
     """
@@ -30,4 +30,5 @@ def sent_to_primary_port(
         replace(endpoint, port=port, address=join_host_port(endpoint.ip, port))
         for endpoint in result.endpoints
     )
-    return replace(result, endpoints=endpoints)
+    moved = replace(result.profiles[result.primary], endpoints=endpoints)
+    return replace(result, profiles={**result.profiles, result.primary: moved})

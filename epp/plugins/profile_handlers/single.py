@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from epp.framework.errors import ConfigError, ErrorCode, Rejection
 from epp.framework.scheduling import ProfileHandler, ProfileResult, SchedulingResult
-from epp.plugins.profile_handlers.outcomes import outcome_of_one, require_one_profile
 
 if TYPE_CHECKING:
     from epp.framework.request import InferenceRequest
@@ -20,7 +20,11 @@ class SingleProfileHandler(ProfileHandler):
 
     def check(self, profiles: Sequence[str]) -> None:
         """There must be exactly one."""
-        require_one_profile(self.name, profiles)
+        if len(profiles) != 1:
+            raise ConfigError(
+                f"profile handler {self.name!r}: schedulingProfiles must hold exactly one profile,"
+                f" got {len(profiles)}: {', '.join(profiles) or 'none'}"
+            )
 
     def pick(
         self,
@@ -36,3 +40,11 @@ class SingleProfileHandler(ProfileHandler):
     ) -> SchedulingResult:
         """What the profile picked."""
         return outcome_of_one(results)
+
+
+def outcome_of_one(results: Mapping[str, ProfileResult | None]) -> SchedulingResult:
+    """What the one profile that ran picked; raises `Rejection` if it failed."""
+    ((name, result),) = results.items()
+    if result is None:
+        raise Rejection(ErrorCode.RESOURCE_EXHAUSTED, f"failed to run scheduler profile '{name}'")
+    return SchedulingResult(primary=name, profiles={name: result})

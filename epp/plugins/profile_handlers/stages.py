@@ -10,7 +10,6 @@ from epp.framework.data_types import PEER_ENDPOINT, PREFIX_MATCH, TOKENIZED_PROM
 from epp.framework.errors import ConfigError, DropReason, ErrorCode, Rejection
 from epp.framework.plugin import PluginContext
 from epp.framework.scheduling import ProfileHandler, ProfileResult, SchedulingResult
-from epp.plugins.profile_handlers.outcomes import those_that_picked
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
@@ -113,7 +112,7 @@ class StagedProfileHandler(ProfileHandler):
                         drop_reason=DropReason.NO_ENDPOINTS,
                         retry_after=1,
                     )
-        picked = those_that_picked(results)
+        picked = {name: result for name, result in results.items() if result is not None}
         if stages.decode not in picked:
             raise Rejection(ErrorCode.RESOURCE_EXHAUSTED, "failed to find available decode workers")
         self._count(request, picked)
