@@ -26,7 +26,7 @@ from epp.plugins.scorers.prefix_cache import PrefixCacheScorer
 from epp.plugins.scorers.queue import QueueScorer
 from epp.scheduling.profile import SchedulerProfile
 from epp.scheduling.scheduler import ProfileScheduler
-from tests.fakes.plugin_context import built, endpoint_of, put, request_of
+from epp.testing import built, endpoint_of, put, request_of
 
 SIZES = (10, 100, 1000)
 BATCH_SECONDS = 0.02

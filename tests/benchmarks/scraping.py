@@ -25,8 +25,8 @@ from epp.observability.logging import configure_logging
 from epp.observability.metrics import Metrics
 from epp.plugins.extractors.core_metrics import CoreMetricsExtractor
 from epp.support.event_loop import run_in_loop
+from epp.testing import built
 from tests.fakes.data_layer import PageSource
-from tests.fakes.plugin_context import built
 from tests.fakes.programs import Program
 
 SECONDS = 4.0

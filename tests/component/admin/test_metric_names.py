@@ -18,7 +18,7 @@ from epp.framework.request import TerminationCause
 from epp.framework.usage import Usage
 from epp.observability.metric_catalogue import CATALOGUE
 from epp.observability.metrics import Metrics
-from tests.fakes.plugin_context import endpoint_of
+from epp.testing import endpoint_of
 
 L = (
     "0.005 0.025 0.05 0.1 0.2 0.4 0.6 0.8 1 1.25 1.5 2 3 4 5 6 8 10 15 20 30 45 60 120 180 240 300"

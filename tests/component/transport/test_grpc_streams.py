@@ -327,7 +327,9 @@ async def test_streams_are_counted_with_the_names_of_go() -> None:
         "Canceled",
         "Unknown",
         "InvalidArgument",
+        "DeadlineExceeded",
         "ResourceExhausted",
+        "Unimplemented",
         "Internal",
         "Unavailable",
     ]

@@ -24,7 +24,7 @@ from epp.request_control.parsing import ParserSelector
 from epp.request_control.plan import RequestPlan
 from epp.scheduling.profile import SchedulerProfile
 from epp.scheduling.scheduler import ProfileScheduler
-from tests.fakes.plugin_context import endpoint_of, put, request_of
+from epp.testing import endpoint_of, put, request_of
 from tests.fakes.scheduling import PicksBest, RunsInOrder
 
 A, B = endpoint_of("e1"), endpoint_of("e2")

@@ -23,7 +23,7 @@ from epp.request_control.explanation import (
     reason_of,
     tell_scores,
 )
-from tests.fakes.plugin_context import endpoint_of, request_of
+from epp.testing import endpoint_of, request_of
 
 ENDPOINTS = [endpoint_of(f"e{number}", address=f"10.0.0.{number}:80") for number in (1, 2, 3)]
 A, B, C = ENDPOINTS

@@ -11,7 +11,7 @@ from epp.request_control.parsing import ParserSelector
 from epp.request_control.plan import RequestPlan
 from epp.scheduling.profile import SchedulerProfile
 from epp.scheduling.scheduler import ProfileScheduler
-from tests.fakes.plugin_context import request_of
+from epp.testing import request_of
 from tests.fakes.scheduling import PicksBest, RunsInOrder
 
 NEW, OLD = "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id"

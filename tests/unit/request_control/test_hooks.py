@@ -12,8 +12,8 @@ from epp.framework.request import InferenceRequest
 from epp.framework.request_control import DataProducer
 from epp.framework.scheduling import ProfileResult, SchedulingResult
 from epp.request_control.hooks import Hooks
+from epp.testing import request_of
 from tests.fakes.hooks import BUG, POOL, A, Anything, B, C, Runner, failing, raising
-from tests.fakes.plugin_context import request_of
 
 RESULT = SchedulingResult(primary="p", profiles={"p": ProfileResult(endpoints=(A,))})
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from epp.framework.endpoint import Endpoint
 from epp.observability.metrics import Metrics
 from epp.request_control.outliers import OutlierMemory, OutlierSettings
-from tests.fakes.plugin_context import endpoint_of
+from epp.testing import endpoint_of
 
 SETTINGS = OutlierSettings(consecutive_errors=5, first_ejection=5.0, longest_ejection=300.0)
 A, B, C, D = POOL = tuple(endpoint_of(f"e{number}") for number in (1, 2, 3, 4))

@@ -14,7 +14,7 @@ from epp.framework.scheduling import Filter, Scorer
 from epp.scheduling.observer import PluginFault
 from epp.scheduling.overruns import MOST_IN_A_ROW
 from epp.scheduling.profile import SCORER_BUDGET_SECONDS, SchedulerProfile
-from tests.fakes.plugin_context import endpoint_of, request_of
+from epp.testing import endpoint_of, request_of
 from tests.fakes.scheduling import Answers, Keeps, PicksBest, Remembers, Score, Scores
 
 POOL = [endpoint_of(f"e{number}") for number in range(1, 5)]

@@ -21,7 +21,7 @@ from epp.scheduling.freshness import fresh_among
 from epp.scheduling.observer import PluginFault
 from epp.scheduling.profile import SchedulerProfile
 from epp.scheduling.scheduler import ProfileScheduler
-from tests.fakes.plugin_context import built, endpoint_of, put, request_of
+from epp.testing import built, endpoint_of, put, request_of
 from tests.fakes.scheduling import Answers, Keeps, PicksBest, Remembers, RunsInOrder, Scores
 
 E1, E2, E3 = (endpoint_of(f"e{number}") for number in range(1, 4))

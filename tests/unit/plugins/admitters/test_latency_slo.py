@@ -9,7 +9,7 @@ from epp.framework.endpoint import Endpoint
 from epp.framework.errors import ErrorCode, Rejection
 from epp.framework.request import InferenceRequest
 from epp.plugins.admitters.latency_slo import LatencySloAdmitter
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, put, request_of
+from epp.testing import FakeContext, built, endpoint_of, put, request_of
 
 SLO = {"x-llm-d-slo-ttft-ms": "100"}
 TOO_SLOW = LatencyPrediction(ttft_valid=True)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from epp.framework.endpoint import Endpoint
 from epp.framework.errors import ErrorCode, Rejection
 from epp.plugins.admitters.probabilistic import ProbabilisticAdmitter
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, endpoint_of, request_of
 
 QUIET = [endpoint_of("e1", waiting=1, kv=0.1), endpoint_of("e2", kv=0.2)]
 FULL = [endpoint_of("e1", waiting=5)]

@@ -17,7 +17,7 @@ from epp.framework.plugin import construct, parameters_of
 from epp.plugins.data_sources.dcgm import DcgmDataSource
 from epp.plugins.data_sources.metrics import MetricsDataSource, MulticlusterMetricsDataSource
 from epp.plugins.data_sources.models import ModelsDataSource
-from tests.fakes.plugin_context import FakeContext, endpoint_of
+from epp.testing import FakeContext, endpoint_of
 
 LABEL = "llm-d.ai/engine-type"
 ALL = (MetricsDataSource, MulticlusterMetricsDataSource, ModelsDataSource, DcgmDataSource)

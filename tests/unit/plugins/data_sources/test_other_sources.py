@@ -15,7 +15,7 @@ from epp.plugins.data_sources.k8s_notification import (
     K8sNotificationSource,
     K8sNotificationSourceParameters,
 )
-from tests.fakes.plugin_context import built
+from epp.testing import built
 
 
 def test_a_kind_of_kubernetes_is_named() -> None:

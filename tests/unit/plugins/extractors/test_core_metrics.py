@@ -11,7 +11,7 @@ from epp.framework.data_layer import ExtractionError
 from epp.framework.endpoint import Endpoint, EndpointMetrics
 from epp.plugins.extractors.core_metrics import CoreMetricsExtractor
 from epp.plugins.extractors.core_metrics_parameters import CustomMetricParameters, EngineConfig
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of
+from epp.testing import FakeContext, built, endpoint_of
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "metrics"
 LABEL = "llm-d.ai/engine-type"

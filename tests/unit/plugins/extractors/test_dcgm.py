@@ -6,7 +6,7 @@ import pytest
 
 from epp.framework.data_layer import ExtractionError
 from epp.plugins.extractors.dcgm import DcgmExtractor
-from tests.fakes.plugin_context import built, endpoint_of
+from epp.testing import built, endpoint_of
 
 KEY = "GPUUtilization/dcgm-extractor"
 

@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 
 from epp.plugins.extractors.engine_choice import MAX_WARNINGS, EngineChoice
 from epp.plugins.extractors.engine_mappings import built_in_mappings
-from tests.fakes.plugin_context import endpoint_of
+from epp.testing import endpoint_of
 
 LABEL = "llm-d.ai/engine-type"
 

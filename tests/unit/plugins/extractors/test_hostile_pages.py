@@ -17,7 +17,7 @@ from epp.plugins.extractors.core_metrics import CoreMetricsExtractor
 from epp.plugins.extractors.dcgm import DcgmExtractor
 from epp.plugins.extractors.models import ModelsDataExtractor
 from epp.plugins.extractors.multicluster import MulticlusterMetricsExtractor
-from tests.fakes.plugin_context import built, endpoint_of
+from epp.testing import built, endpoint_of
 
 SAMPLES = {
     path.name: path.read_bytes()

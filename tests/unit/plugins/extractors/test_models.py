@@ -7,7 +7,7 @@ import pytest
 from epp.framework.data_layer import ExtractionError
 from epp.framework.data_types import ServedModel
 from epp.plugins.extractors.models import MAX_MODELS, ModelsDataExtractor
-from tests.fakes.plugin_context import built, endpoint_of
+from epp.testing import built, endpoint_of
 
 KEY = "/v1/models/models-data-extractor"
 

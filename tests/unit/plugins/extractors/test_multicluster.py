@@ -10,7 +10,7 @@ from epp.framework.data_layer import ExtractionError
 from epp.framework.endpoint import Endpoint
 from epp.plugins.extractors.multicluster import MulticlusterMetricsExtractor
 from epp.plugins.scorers.multicluster import MulticlusterQueueScorer
-from tests.fakes.plugin_context import built, endpoint_of, request_of
+from epp.testing import built, endpoint_of, request_of
 
 PAGE = (Path(__file__).parents[3] / "samples" / "metrics" / "epp_pool_aggregate.prom").read_bytes()
 QUEUE = "llm-d.ai/multicluster-queue-size/"

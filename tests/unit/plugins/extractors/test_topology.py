@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from epp.framework.data_types import Topology
 from epp.plugins.extractors.topology import TopologyExtractor
-from tests.fakes.plugin_context import built, endpoint_of
+from epp.testing import built, endpoint_of
 
 KEY = "Topology/topology-extractor"
 LABELS = {

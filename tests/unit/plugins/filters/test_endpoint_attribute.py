@@ -12,7 +12,7 @@ from epp.framework.data import Output
 from epp.framework.data_types import endpoint_attribute
 from epp.framework.endpoint import Endpoint
 from epp.plugins.filters.endpoint_attribute import EndpointAttributeFilter
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, endpoint_of, request_of
 
 
 def threshold(operator: str, value: float) -> dict[str, Any]:

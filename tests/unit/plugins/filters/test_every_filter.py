@@ -31,7 +31,7 @@ from epp.plugins.filters.slo_headroom_tier import SloHeadroomTierFilter
 from epp.plugins.filters.utilization import UtilizationFilter
 from epp.plugins.saturation.concurrency import ConcurrencyDetector
 from epp.plugins.saturation.utilization import UtilizationDetector
-from tests.fakes.plugin_context import built, endpoint_of, put, request_of
+from epp.testing import built, endpoint_of, put, request_of
 
 FILTERS: list[tuple[type[Filter], dict[str, Any]]] = [
     (LabelSelectorFilter, {"match_expressions": [{"key": "a", "operator": "Exists"}]}),

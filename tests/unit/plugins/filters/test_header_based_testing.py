@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from epp.plugins.filters.header_based_testing import HeaderBasedTestingFilter
-from tests.fakes.plugin_context import built, endpoint_of, request_of
+from epp.testing import built, endpoint_of, request_of
 
 E1 = endpoint_of("e1")
 E2 = endpoint_of("e2")

@@ -12,7 +12,7 @@ from epp.framework.scheduling import Filter
 from epp.plugins.filters.by_label import ByLabelFilter
 from epp.plugins.filters.label_selector import ByLabelSelectorFilter, LabelSelectorFilter
 from epp.plugins.filters.role import DecodeFilter, EncodeFilter, PrefillFilter
-from tests.fakes.plugin_context import built, endpoint_of, request_of
+from epp.testing import built, endpoint_of, request_of
 
 DECODE = endpoint_of("e1", labels={"role": "decode", "gpu": "h100"})
 PREFILL = endpoint_of("e2", labels={"role": "prefill", "gpu": ""})

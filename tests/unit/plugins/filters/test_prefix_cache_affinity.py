@@ -22,7 +22,7 @@ from epp.plugins.filters.prefix_cache_affinity import (
     PrefixCacheAffinityFilter,
     PrefixCacheAffinityParameters,
 )
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, put, request_of
+from epp.testing import FakeContext, built, endpoint_of, put, request_of
 
 
 def scene(*shares: int | None) -> tuple[InferenceRequest, list[Endpoint]]:

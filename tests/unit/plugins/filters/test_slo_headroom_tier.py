@@ -8,7 +8,7 @@ from epp.framework.data_types import LATENCY_PREDICTION, LatencyPrediction
 from epp.framework.endpoint import Endpoint
 from epp.framework.request import InferenceRequest
 from epp.plugins.filters.slo_headroom_tier import SloHeadroomTierFilter
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, put, request_of
+from epp.testing import FakeContext, built, endpoint_of, put, request_of
 
 Headroom = tuple[float, float] | None
 

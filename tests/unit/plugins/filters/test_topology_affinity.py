@@ -10,7 +10,7 @@ from epp.framework.data_types import PEER_ENDPOINT, TOPOLOGY, Topology
 from epp.framework.endpoint import Endpoint
 from epp.framework.request import InferenceRequest
 from epp.plugins.filters.topology_affinity import TopologyAffinityFilter
-from tests.fakes.plugin_context import built, endpoint_of, request_of
+from epp.testing import built, endpoint_of, request_of
 
 PLACES = [
     Topology(hostname="h1", rack="r1", zone="z1", region="g1"),

@@ -11,7 +11,7 @@ from epp.framework.data import Output
 from epp.framework.data_types import IN_FLIGHT_LOAD, InFlightLoad
 from epp.framework.endpoint import Endpoint
 from epp.plugins.filters.utilization import UtilizationFilter
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, endpoint_of, request_of
 
 IDLE = endpoint_of("e1")
 BUSY = endpoint_of("e2", waiting=4, running=20, kv=0.9)

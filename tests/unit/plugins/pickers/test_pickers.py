@@ -13,7 +13,7 @@ from epp.plugins.pickers.max_score import MOST_REMEMBERED, MaxScorePicker
 from epp.plugins.pickers.parameters import PickerParameters
 from epp.plugins.pickers.random_choice import RandomPicker
 from epp.plugins.pickers.weighted_random import WeightedRandomPicker
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, endpoint_of, request_of
 
 PICKERS = [MaxScorePicker, RandomPicker, WeightedRandomPicker]
 ENDPOINTS = [endpoint_of(f"e{number}") for number in range(1, 9)]

@@ -25,7 +25,7 @@ from epp.plugins.producers.approx_prefix_cache import (
     ApproxPrefixCacheProducer,
     MulticlusterApproxPrefixCacheProducer,
 )
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, endpoint_of, request_of
 
 E1, E2, E3 = POOL = tuple(endpoint_of(f"e{number}") for number in (1, 2, 3))
 TOOLS = b"tools and system".ljust(512, b".")

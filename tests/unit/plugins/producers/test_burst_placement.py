@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from epp.framework.endpoint import Endpoint
 from epp.plugins.producers.burst_placement import BurstRequest, PlacementRules, place
-from tests.fakes.plugin_context import endpoint_of
+from epp.testing import endpoint_of
 
 E1, E2, E3, E4 = REPLICAS = [endpoint_of(f"e{number}") for number in (1, 2, 3, 4)]
 

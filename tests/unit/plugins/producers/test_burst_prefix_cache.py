@@ -22,7 +22,7 @@ from epp.plugins.producers.burst_prefix_cache import (
     BurstPrefixCacheParameters,
     BurstPrefixCacheProducer,
 )
-from tests.fakes.plugin_context import built, endpoint_of, request_of
+from epp.testing import built, endpoint_of, request_of
 from tests.fakes.virtual_time import in_virtual_time
 
 E1, E2 = POOL = (endpoint_of("e1"), endpoint_of("e2"))

@@ -27,7 +27,7 @@ from epp.framework.request import InferenceRequest, InferenceResponse
 from epp.framework.scheduling import ProfileResult, SchedulingResult
 from epp.plugins.producers.inflight_load import InflightLoadProducer, uncached_tokens
 from epp.plugins.producers.inflight_series import InflightSeries
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, put, request_of
+from epp.testing import FakeContext, built, endpoint_of, put, request_of
 
 RESPONSE = InferenceResponse(headers=Headers(), status=200, streaming=True)
 

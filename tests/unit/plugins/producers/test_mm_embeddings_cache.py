@@ -23,7 +23,7 @@ from epp.plugins.producers.mm_embeddings_cache import (
     MmEmbeddingsCacheParameters,
     MmEmbeddingsCacheProducer,
 )
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, endpoint_of, request_of
 
 E1, E2, E3 = POOL = tuple(endpoint_of(f"e{number}") for number in (1, 2, 3))
 

@@ -11,7 +11,7 @@ from epp.framework.endpoint import Endpoint
 from epp.framework.request import InferenceRequest
 from epp.framework.scheduling import ProfileResult, SchedulingResult
 from epp.plugins.producers.p2p_source import P2pSourceParameters, P2pSourceProducer
-from tests.fakes.plugin_context import built, endpoint_of, put, request_of
+from epp.testing import built, endpoint_of, put, request_of
 
 HEADER = "x-kv-cache-source-host-port"
 E1, E2, E3 = POOL = tuple(endpoint_of(f"e{number}") for number in (1, 2, 3))

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from epp.framework.endpoint import Endpoint
 from epp.plugins.producers.prefix_index import PrefixIndex
-from tests.fakes.plugin_context import endpoint_of
+from epp.testing import endpoint_of
 
 POOL = tuple(endpoint_of(str(number)) for number in range(5))
 Chain: TypeAlias = list[int]

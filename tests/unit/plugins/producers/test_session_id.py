@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from epp.framework.data_types import SESSION_ID
 from epp.framework.headers import Headers
 from epp.plugins.producers.session_id import SessionIdProducer
-from tests.fakes.plugin_context import FakeContext, built, request_of
+from epp.testing import FakeContext, built, request_of
 
 
 def session_id(headers: list[tuple[str, bytes]], **parameters: str) -> object:

@@ -18,7 +18,7 @@ from epp.framework.plugin import Stability
 from epp.framework.request import InferenceRequest
 from epp.plugins.parsers.openai import OpenAIParser
 from epp.plugins.producers.token import Tokenizer, TokenProducer, TokenProducerParameters
-from tests.fakes.plugin_context import FakeContext, built, request_of
+from epp.testing import FakeContext, built, request_of
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "requests"
 KEY = TOKENIZED_PROMPT.key("token-producer")

@@ -20,7 +20,7 @@ from epp.plugins.profile_handlers.deciders import (
     AlwaysDisaggPdDecider,
     PrefixBasedPdDecider,
 )
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, put, request_of
+from epp.testing import FakeContext, built, endpoint_of, put, request_of
 
 ENDPOINT = endpoint_of()
 TOKENS = TOKENIZED_PROMPT.key(TOKENIZED_PROMPT.default_producer)

@@ -17,7 +17,7 @@ from epp.framework.scheduling import ProfileResult, SchedulingResult
 from epp.plugins.profile_handlers.deciders import StageDecider
 from epp.plugins.profile_handlers.disagg import DISAGG_DECISIONS, DisaggProfileHandler
 from epp.plugins.profile_handlers.disagg_parameters import DisaggParameters
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, endpoint_of, request_of
 
 D1 = endpoint_of("e1")
 P1 = endpoint_of("e2")

@@ -22,7 +22,7 @@ from epp.plugins.profile_handlers.disagg_headers import DisaggHeadersHandler, Pr
 from epp.plugins.profile_handlers.header import HeaderProfileHandler
 from epp.plugins.profile_handlers.pd import PD_DECISIONS, PdParameters, PdProfileHandler
 from epp.plugins.profile_handlers.single import SingleProfileHandler
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, endpoint_of, request_of
 
 E1 = endpoint_of("e1")
 RANK3 = endpoint_of("e2", address="10.0.0.2:8003")

@@ -6,7 +6,7 @@ import pytest
 
 from epp.framework.data_types import AGENT_IDENTITY
 from epp.plugins.request_hooks.agent_identity import AgentIdentity
-from tests.fakes.plugin_context import FakeContext, built, request_of
+from epp.testing import FakeContext, built, request_of
 
 KEY = AGENT_IDENTITY.key("agent-identity")
 

@@ -13,7 +13,7 @@ from epp.framework.headers import Headers
 from epp.framework.request import InferenceResponse
 from epp.framework.usage import Usage
 from epp.plugins.request_hooks.request_attribute_reporter import RequestAttributeReporter
-from tests.fakes.plugin_context import built, request_of
+from epp.testing import built, request_of
 
 
 def reporter(expression: str, condition: str = "", **key: str) -> RequestAttributeReporter:

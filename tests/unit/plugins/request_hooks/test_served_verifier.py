@@ -10,7 +10,7 @@ import pytest
 from epp.framework.headers import Headers
 from epp.framework.request import InferenceResponse
 from epp.plugins.request_hooks.served_verifier import DestinationEndpointServedVerifier
-from tests.fakes.plugin_context import built, endpoint_of, request_of
+from epp.testing import built, endpoint_of, request_of
 
 MISSING_KEY = "fail: missing destination endpoint served metadata"
 KEY = "x-gateway-destination-endpoint-served"

@@ -11,7 +11,7 @@ from epp.framework.data import Output
 from epp.framework.data_types import IN_FLIGHT_LOAD, InFlightLoad
 from epp.framework.endpoint import Endpoint
 from epp.plugins.saturation.concurrency import ConcurrencyDetector
-from tests.fakes.plugin_context import built, endpoint_of, request_of
+from epp.testing import built, endpoint_of, request_of
 
 
 def carrying(name: str, requests: int, tokens: int) -> Endpoint:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from epp.framework.endpoint import Endpoint
 from epp.plugins.saturation.utilization import UtilizationDetector
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, endpoint_of, request_of
 
 NOW = 1000.0
 

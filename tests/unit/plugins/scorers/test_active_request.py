@@ -10,7 +10,7 @@ from epp.framework.data import Output
 from epp.framework.data_types import IN_FLIGHT_LOAD, InFlightLoad
 from epp.framework.endpoint import Endpoint
 from epp.plugins.scorers.active_request import ActiveRequestScorer
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, endpoint_of, request_of
 
 load_of = Output(IN_FLIGHT_LOAD, IN_FLIGHT_LOAD.default_producer)
 

@@ -12,7 +12,7 @@ from epp.framework.data_types import TOKENIZED_PROMPT, Prompt, TokenizedPrompt
 from epp.framework.endpoint import Endpoint
 from epp.framework.request import InferenceRequest
 from epp.plugins.scorers.context_length_aware import ContextLengthAware
-from tests.fakes.plugin_context import built, endpoint_of, request_of
+from epp.testing import built, endpoint_of, request_of
 
 LABEL = "llm-d.ai/context-length-range"
 

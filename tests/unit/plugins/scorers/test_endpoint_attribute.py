@@ -12,7 +12,7 @@ from epp.framework.data import Output
 from epp.framework.data_types import endpoint_attribute
 from epp.framework.endpoint import Endpoint
 from epp.plugins.scorers.endpoint_attribute import EndpointAttributeScorer
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, endpoint_of, request_of
 
 LOWER = {"type": "linear_lower_is_better"}
 HIGHER = {"type": "linear_higher_is_better"}

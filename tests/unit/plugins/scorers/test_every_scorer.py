@@ -54,7 +54,7 @@ from epp.plugins.scorers.queue import QueueScorer
 from epp.plugins.scorers.running_requests_size import RunningRequestsSizeScorer
 from epp.plugins.scorers.token_load import TokenLoadScorer
 from epp.plugins.scorers.topology_affinity import TopologyAffinityScorer
-from tests.fakes.plugin_context import built, endpoint_of, put, request_of
+from epp.testing import built, endpoint_of, put, request_of
 
 RANGE_LABEL = "llm-d.ai/context-length-range"
 LOWER = {"type": "linear_lower_is_better"}

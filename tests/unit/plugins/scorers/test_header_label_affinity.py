@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from epp.plugins.scorers.header_label_affinity import HeaderLabelAffinityScorer
-from tests.fakes.plugin_context import built, endpoint_of, request_of
+from epp.testing import built, endpoint_of, request_of
 
 ENDPOINTS = [
     endpoint_of("e1", labels={"tier": "gold"}),

@@ -6,7 +6,7 @@ import pytest
 
 from epp.framework.data_types import KV_CACHE_USAGE_PERCENT
 from epp.plugins.scorers.kv_cache_utilization import KvCacheUtilizationScorer
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, endpoint_of, request_of
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from epp.framework.data_types import (
 from epp.framework.endpoint import Endpoint
 from epp.framework.request import InferenceRequest
 from epp.plugins.scorers.latency import LatencyScorer
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, put, request_of
+from epp.testing import FakeContext, built, endpoint_of, put, request_of
 
 MIXED = [(100, 20), (300, 5), (200, 20)]
 BEHIND = [(-50, 10), (30, -4), (60, -9), (-9, -9)]

@@ -8,7 +8,7 @@ import pytest
 
 from epp.framework.data_types import WAITING_QUEUE_SIZE
 from epp.plugins.scorers.load_aware import LoadAwareScorer
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, endpoint_of, request_of
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from epp.framework.data_types import ACTIVE_MODELS, WAITING_MODELS
 from epp.framework.endpoint import Endpoint
 from epp.plugins.scorers.lora_affinity import LoraAffinityScorer
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, endpoint_of, request_of
 
 
 def endpoint(active: str, waiting: str, most: int) -> Endpoint:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from epp.framework.data_types import MULTI_MODAL_MATCH, MultiModalItem, MultiModalMatch
 from epp.plugins.scorers.mm_embeddings_cache import MmEmbeddingsCacheScorer
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, put, request_of
+from epp.testing import FakeContext, built, endpoint_of, put, request_of
 
 SMALL = MultiModalItem("a", 100, "image")
 LARGE = MultiModalItem("b", 300, "video")

@@ -20,7 +20,7 @@ from epp.plugins.scorers.multicluster import (
     MulticlusterPrefixCacheScorer,
     MulticlusterQueueScorer,
 )
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, put, request_of
+from epp.testing import FakeContext, built, endpoint_of, put, request_of
 
 
 def clusters(data_type: DataType[float], values: list[float | None]) -> list[Endpoint]:

@@ -11,7 +11,7 @@ from epp.framework.endpoint import Endpoint
 from epp.framework.request import InferenceRequest
 from epp.framework.scheduling import ProfileResult, SchedulingResult
 from epp.plugins.scorers.no_hit_lru import NoHitLruScorer
-from tests.fakes.plugin_context import built, endpoint_of, put, request_of
+from epp.testing import built, endpoint_of, put, request_of
 
 E1, E2, E3, E4 = POOL = tuple(endpoint_of(f"e{number}") for number in (1, 2, 3, 4))
 

@@ -6,7 +6,7 @@ import pytest
 
 from epp.framework.data_types import PREFIX_MATCH, PrefixMatch
 from epp.plugins.scorers.prefix_cache import PrefixCacheParameters, PrefixCacheScorer
-from tests.fakes.plugin_context import built, endpoint_of, put, request_of
+from epp.testing import built, endpoint_of, put, request_of
 
 
 @pytest.mark.parametrize(

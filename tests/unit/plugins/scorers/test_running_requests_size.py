@@ -6,7 +6,7 @@ import pytest
 
 from epp.framework.data_types import RUNNING_REQUESTS_SIZE
 from epp.plugins.scorers.running_requests_size import RunningRequestsSizeScorer
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, endpoint_of, request_of
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from epp.framework.data import Output
 from epp.framework.data_types import IN_FLIGHT_LOAD, UNCACHED_REQUEST_TOKENS, InFlightLoad
 from epp.plugins.scorers.token_load import TokenLoadScorer
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, put, request_of
+from epp.testing import FakeContext, built, endpoint_of, put, request_of
 
 
 @pytest.mark.parametrize(

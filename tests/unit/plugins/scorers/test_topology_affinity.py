@@ -9,7 +9,7 @@ from epp.framework.data_types import PEER_ENDPOINT, TOPOLOGY, Topology
 from epp.framework.endpoint import Endpoint
 from epp.framework.request import InferenceRequest
 from epp.plugins.scorers.topology_affinity import TopologyAffinityScorer
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, endpoint_of, request_of
 
 HERE = Topology(hostname="h1", rack="r1", zone="z1", region="g1")
 

@@ -16,7 +16,7 @@ from epp.plugins.screeners.disaggregatedset_rollout import (
     NO_MATCH,
     DisaggregatedSetRolloutScreener,
 )
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, endpoint_of, request_of
 
 REVISION, ROLE, SLICE = (
     f"disaggregatedset.x-k8s.io/{name}" for name in ("revision", "role", "slice")

@@ -22,7 +22,7 @@ from epp.plugins.filters.session_affinity import (
     SessionAffinityFilter,
 )
 from epp.plugins.scorers.session_affinity import SessionAffinityScorer
-from tests.fakes.plugin_context import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, endpoint_of, request_of
 
 E1, E2, E3 = ALL = [endpoint_of(f"e{number}") for number in (1, 2, 3)]
 
