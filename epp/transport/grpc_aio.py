@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -20,24 +19,16 @@ from epp.transport.grpc_stream import (
     StreamEnd,
 )
 from epp.transport.streams import (
+    GO_NAMES,
     StatusCode,
     StreamHandler,
     StreamHandlerFactory,
     StreamObserver,
 )
+from epp.transport.streams import MessageLimits as MessageLimits
 
 log = structlog.get_logger(__name__)
 
-# Names as in Go, which dashboards of stream metrics match on.
-_GO_NAMES = {
-    StatusCode.OK: "OK",
-    StatusCode.CANCELLED: "Canceled",
-    StatusCode.UNKNOWN: "Unknown",
-    StatusCode.INVALID_ARGUMENT: "InvalidArgument",
-    StatusCode.RESOURCE_EXHAUSTED: "ResourceExhausted",
-    StatusCode.INTERNAL: "Internal",
-    StatusCode.UNAVAILABLE: "Unavailable",
-}
 _GRPC_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 # grpcio ends a stream whose message is over its own limit without telling us. Up to this much over
@@ -49,15 +40,6 @@ _LARGEST_INTEGER = 2**31 - 1
 # its machine or frozen, would count as in flight and hold their bodies.
 _KEEPALIVE_PAUSE_MS = 30_000
 _KEEPALIVE_TIMEOUT_MS = 20_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageLimits:
-    """Largest message in either direction, in bytes; None is unlimited."""
-
-    max_receive_bytes: int | None = None
-    max_send_bytes: int | None = None
-    receive_flag: str = "--grpc-max-recv-msg-size"
 
 
 class StreamService:
@@ -116,7 +98,7 @@ class StreamService:
                 code = StatusCode.UNAVAILABLE  # what grpcio tells the peer when it cuts streams
             raise
         finally:
-            self._observer.stream_closed(_GO_NAMES[code], self._clock() - started)
+            self._observer.stream_closed(GO_NAMES[code], self._clock() - started)
             await stream.dispose()
         # Not `abort`: its exception and the frames it went through would live until the collector
         # looks, with all that the stream held.

@@ -7,6 +7,7 @@ event loop; the handler never blocks and answers through its outlet, at once or 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
@@ -18,9 +19,34 @@ class StatusCode(IntEnum):
     CANCELLED = 1
     UNKNOWN = 2
     INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
     RESOURCE_EXHAUSTED = 8
+    UNIMPLEMENTED = 12
     INTERNAL = 13
     UNAVAILABLE = 14
+
+
+# Names as in Go, which dashboards of stream metrics match on.
+GO_NAMES = {
+    StatusCode.OK: "OK",
+    StatusCode.CANCELLED: "Canceled",
+    StatusCode.UNKNOWN: "Unknown",
+    StatusCode.INVALID_ARGUMENT: "InvalidArgument",
+    StatusCode.DEADLINE_EXCEEDED: "DeadlineExceeded",
+    StatusCode.RESOURCE_EXHAUSTED: "ResourceExhausted",
+    StatusCode.UNIMPLEMENTED: "Unimplemented",
+    StatusCode.INTERNAL: "Internal",
+    StatusCode.UNAVAILABLE: "Unavailable",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageLimits:
+    """Largest message in either direction, in bytes; None is unlimited."""
+
+    max_receive_bytes: int | None = None
+    max_send_bytes: int | None = None
+    receive_flag: str = "--grpc-max-recv-msg-size"
 
 
 class Outlet(Protocol):
