@@ -70,6 +70,7 @@ class Pick:
         response = self._respond(200)
         if not self._has_token and not self._active.ended:
             self._has_token = True
+            response.streaming = True
             self._active.hooks.first_chunk(self._active.request, response, self.endpoint)
 
     def done(self, status: int = 200, *, usage: Usage | None = None) -> None:
