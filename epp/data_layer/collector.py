@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import sqrt
 from typing import TYPE_CHECKING
 
 from epp.data_layer.poll import Poll, PollContext
 from epp.data_layer.settings import FIRST_SCRAPES_PER_SECOND, SWEEP_SECONDS
 from epp.data_layer.staleness import mark_stale, mark_unscraped
-from epp.data_layer.views import EndpointView, SourceView
 
 if TYPE_CHECKING:
     from epp.data_layer.pace import Pace
@@ -42,6 +41,9 @@ class Collector:
         self.is_scraping = False
         """Whether any source fills the metrics of endpoints."""
         self.stale_endpoints = 0
+
+    def __len__(self) -> int:
+        return len(self._watched)
 
     @property
     def longest_interval(self) -> float:
@@ -133,27 +135,14 @@ class Collector:
                 poll.close()
         self._watched.clear()
 
-    def views(self) -> Iterator[EndpointView]:
-        """Every endpoint, in the order they came."""
-        now = self._context.now()
-        for watched in self._watched.values():
-            endpoint = watched.endpoint
-            updated_at = endpoint.state.metrics.updated_at
-            yield EndpointView(
-                address=endpoint.address,
-                name=endpoint.name,
-                is_stale=endpoint.state.is_stale,
-                age_seconds=None if updated_at is None else now - updated_at,
-                sources=tuple(
-                    SourceView(
-                        name=poll.source.name,
-                        is_readable=poll.is_readable,
-                        interval_seconds=poll.interval,
-                        last_error=poll.last_error,
-                    )
-                    for poll in watched.polls
-                ),
-            )
+    def unreadable(self) -> list[Poll]:
+        """Polls that have brought nothing of use for too long."""
+        return [
+            poll
+            for watched in self._watched.values()
+            for poll in watched.polls
+            if not poll.is_readable
+        ]
 
     def _start(self, endpoints: Sequence[_Watched], source: PolledSource) -> None:
         for index, watched in enumerate(endpoints):

@@ -26,7 +26,6 @@ from epp.data_layer.wiring import Attachment, Wiring, wire
 
 if TYPE_CHECKING:
     from epp.data_layer.page import PageOpener
-    from epp.data_layer.views import EndpointView
     from epp.datastore.datastore import Change, Datastore
     from epp.framework.data_layer import EndpointListener, KubernetesExtractor, KubernetesSource
     from epp.observability.metrics import Metrics
@@ -86,22 +85,15 @@ class DataLayer:
     @property
     def problem(self) -> str | None:
         """What is wrong with scraping, in a sentence."""
-        views = self.views()
-        broken = [
-            (view, source) for view in views for source in view.sources if not source.is_readable
-        ]
+        broken = self._collector.unreadable()
         if not broken:
             return None
-        view, source = broken[0]
-        count = len({each.address for each, _ in broken})
+        count = len({poll.endpoint.id for poll in broken})
+        poll = broken[0]
         return (
-            f"{count} of {len(views)} endpoints can't be scraped, for example {view.address}"
-            f" ({source.name}): {source.last_error or 'no answer yet'}"
+            f"{count} of {len(self._collector)} endpoints can't be scraped, for example"
+            f" {poll.endpoint.address} ({poll.source.name}): {poll.last_error or 'no answer yet'}"
         )
-
-    def views(self) -> list[EndpointView]:
-        """How scraping of each endpoint goes."""
-        return list(self._collector.views())
 
     def start(self) -> None:
         """Begin with the endpoints there are; needs a running event loop."""

@@ -27,7 +27,7 @@ def whole_ticks(interval: float, tick: float) -> int:
 
 
 class Pace:
-    """Sets the interval of every source; `changed` is called when a request ends idleness."""
+    """Sets the interval of every source; `wake` is called when a request ends idleness."""
 
     def __init__(
         self, settings: DataLayerSettings, now: Callable[[], float], wake: Callable[[], None]

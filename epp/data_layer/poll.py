@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from epp.data_layer.page import Page, PageOpener, PageReader
-from epp.data_layer.settings import LONGEST_PAUSE_SECONDS, stale_after
+from epp.data_layer.settings import LONGEST_PAUSE_SECONDS
+from epp.data_layer.staleness import stale_after
 
 if TYPE_CHECKING:
     from epp.data_layer.polled_source import PolledSource
@@ -42,7 +43,6 @@ class Poll:
         "_asked_at",
         "_context",
         "_failures",
-        "_is_readable",
         "_page",
         "_phase",
         "_target",
@@ -50,6 +50,7 @@ class Poll:
         "endpoint",
         "fresh_until",
         "interval",
+        "is_readable",
         "last_error",
         "source",
     )
@@ -72,12 +73,8 @@ class Poll:
         self._timer: asyncio.TimerHandle | None = None
         self._asked_at: float | None = None
         self._failures = 0
-        self._is_readable = True
-
-    @property
-    def is_readable(self) -> bool:
+        self.is_readable = True
         """Whether data came lately, or may still come for the first time."""
-        return self._is_readable
 
     def start(self, delay: float) -> None:
         """Ask for the first time in `delay` seconds."""
@@ -122,8 +119,8 @@ class Poll:
             if self._page is not None:
                 self._page.abort()
             self._failed(f"no answer within {self._context.timeout:g} s")
-        if self._is_readable and now > self.fresh_until:
-            self._is_readable = False
+        if self.is_readable and now > self.fresh_until:
+            self.is_readable = False
             reason = self.last_error or "no answer yet"
             self._context.report.lost(self.endpoint, self.source.name, reason, now)
 
@@ -177,8 +174,8 @@ class Poll:
         self.fresh_until = now + self._limit()
         if source.fills_metrics:
             self.endpoint.state.is_stale = False
-        if not self._is_readable:
-            self._is_readable = True
+        if not self.is_readable:
+            self.is_readable = True
             context.report.back(self.endpoint, source.name, now)
         self._wait(self._next(now, took))
 

@@ -29,8 +29,3 @@ class DataLayerSettings:
     """Pause between updates of the pool's gauges (`--refresh-prometheus-metrics-interval`)."""
     fresh_seconds: float = 2.0
     """Age up to which metrics count in these gauges (`--metrics-staleness-threshold`)."""
-
-
-def stale_after(interval: float, timeout: float) -> float:
-    """Age from which data that come every `interval` are not believed any more (decision 20)."""
-    return max(4 * interval, 0.2) + timeout

@@ -1,10 +1,15 @@
-"""What an endpoint's state says while its metrics can't be believed (decision 20)."""
+"""When metrics can't be believed, and what an endpoint's state says meanwhile (decision 20)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from epp.framework.endpoint import NO_METRICS, EndpointState
+
+
+def stale_after(interval: float, timeout: float) -> float:
+    """Age from which data that come every `interval` seconds are not believed any more."""
+    return max(4 * interval, 0.2) + timeout
 
 
 def mark_stale(state: EndpointState) -> None:

@@ -98,7 +98,9 @@ async def measured(ports: Sequence[int], *, is_busy: bool) -> Cost:
     await asyncio.sleep(SECONDS)
     cpu, elapsed = time.process_time() - cpu, time.perf_counter() - started
     scrapes = scrapes_of(metrics) - before
-    oldest = max(view.age_seconds or NEVER for view in layer.views())
+    now = time.monotonic()
+    updates = [each.metrics.updated_at for each in datastore.snapshot().endpoints]
+    oldest = max(NEVER if at is None else now - at for at in updates)
     assert layer.problem is None, layer.problem
     running.cancel()
     await layer.aclose()

@@ -111,7 +111,7 @@ async def test_a_server_that_trickles_is_given_up() -> None:
         server.behaviour = trickle
         await scene.stale(server)
 
-        assert scene.layer.views()[0].sources[0].last_error == "no answer within 0.2 s"
+        assert str(scene.layer.problem).endswith("no answer within 0.2 s")
 
 
 async def test_a_server_that_dies_and_comes_back_is_two_lines() -> None:
