@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_HEAD_BYTES = 64 * 1024
+MAX_CHUNKS = 64 * 1024
+"""Of one answer: each costs more than its few bytes, and is read in one go with those beside it."""
 
 _PROTOCOL = b"HTTP/1."
 _NAMES = (b"content-length", b"transfer-encoding", b"connection", b"content-encoding")
@@ -49,6 +51,7 @@ class AnswerReader:
 
     __slots__ = (
         "_body_size",
+        "_chunk_count",
         "_chunked",
         "_chunks",
         "_framing",
@@ -77,6 +80,7 @@ class AnswerReader:
         self._chunked = False
         self._size: int | None = None
         self._chunks = bytearray()
+        self._chunk_count = 0
         self._parts: list[bytes | bytearray] = []
         self._body_size = 0
 
@@ -152,10 +156,14 @@ class AnswerReader:
                 break
             if chunks[stop : stop + 2] != b"\r\n":
                 raise NotUnderstood("end of a chunk")
+            self._chunk_count += 1
+            if self._chunk_count > MAX_CHUNKS:
+                raise TooLarge(f"more than {MAX_CHUNKS} chunks")
             self._take(chunks[start:stop])
             at = stop + 2
         if end < 0 and len(chunks) - at > _LONGEST_CHUNK_LINE:
-            raise NotUnderstood("chunk size")
+            # Nobody means that: no other client needs to try.
+            raise TooLarge(f"more than {_LONGEST_CHUNK_LINE} bytes of chunk size")
         del chunks[:at]
         return None
 

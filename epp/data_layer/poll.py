@@ -169,6 +169,8 @@ class Poll:
             self.last_error = self.last_error or "nothing on the page is of use"
             self._back_off()
             return
+        # A page that takes long to read costs everybody else as much.
+        took += context.now() - now
         self._failures = 0
         self.interval = max(source.interval, 2 * took)
         self.fresh_until = now + self._limit()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from epp.data_layer.page import PageReader
@@ -68,6 +68,18 @@ class LoadExtractor(Extractor):
         if "kv" not in values:
             raise ExtractionError("no line `kv`", applied=True)
         return True
+
+
+class HeavyExtractor(LoadExtractor):
+    """Takes its time."""
+
+    def __init__(self) -> None:
+        super().__init__("heavy-extractor")
+        self.take: Callable[[], None] = lambda: None
+
+    def extract(self, payload: bytes, endpoint: Endpoint, now: float) -> bool:
+        self.take()
+        return super().extract(payload, endpoint, now)
 
 
 class AttributeExtractor(Extractor):

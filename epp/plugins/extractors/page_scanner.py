@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import islice
 
 MAX_SERIES = 4096
 """Sample lines that are read of one family: engines keep one for each set of LoRA adapters."""
+
+MAX_LABEL_SET = 1024 * 1024
+"""Bytes of one label set that are read: some name thousands of LoRA adapters."""
+
+MAX_LABELS = 1024
+"""Labels of a label set that are read."""
 
 MAX_GAP = 256
 """Bytes of other lines (blank, comments, other families) between two lines of a family.
@@ -106,8 +113,11 @@ def _float(text: bytes) -> float:
 
 
 def labels_of(label_set: bytes) -> dict[bytes, bytes]:
-    """Names and values of a label set."""
-    return {name: _unquoted(value) for name, value in _LABEL.findall(label_set)}
+    """Names and values of a label set, as far as it is one that an engine would write."""
+    if len(label_set) <= MAX_LABELS:
+        return {name: _unquoted(value) for name, value in _LABEL.findall(label_set)}
+    found = islice(_LABEL.finditer(label_set, 0, MAX_LABEL_SET), MAX_LABELS)
+    return {label[1]: _unquoted(label[2]) for label in found}
 
 
 def _unquoted(value: bytes) -> bytes:

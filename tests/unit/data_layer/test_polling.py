@@ -11,6 +11,7 @@ from epp.framework.endpoint import Endpoint
 from tests.fakes.data_layer import (
     AttributeExtractor,
     FailingExtractor,
+    HeavyExtractor,
     LoadExtractor,
     PageSource,
 )
@@ -188,6 +189,17 @@ def test_a_slow_endpoint_rests_as_long_as_it_takes(play: Play) -> None:
         assert scene.server().gaps == pytest.approx([1.6] * len(scene.server().gaps))
 
     play(story)
+
+
+def test_a_page_that_takes_long_to_read_is_asked_for_less_often(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        heavy.take = lambda: setattr(scene, "stood_still", scene.stood_still + 0.2)
+        await asyncio.sleep(5)
+
+        assert min(scene.server().gaps[1:]) > 0.15
+
+    heavy = HeavyExtractor()
+    play(story, [(PageSource(), [heavy])], idle_after_seconds=NEVER_IDLE)
 
 
 def test_an_endpoint_that_is_gone_is_written_to_no_more(play: Play) -> None:

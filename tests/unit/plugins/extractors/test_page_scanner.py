@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from epp.plugins.extractors.page_scanner import (
+    MAX_LABEL_SET,
+    MAX_LABELS,
     MAX_SERIES,
     is_exposition,
     labels_of,
@@ -162,3 +164,11 @@ def test_the_reading_is_that_of_a_full_parser(page: bytes) -> None:
     read = [(labels_of(labels)[b"a"].decode(), value) for labels, value, _ in series(page)]
 
     assert read == expected
+
+
+def test_of_an_endless_label_set_no_more_is_read_than_an_engine_would_write() -> None:
+    many = b"{" + b",".join(b'l%d="v"' % number for number in range(2 * MAX_LABELS)) + b"}"
+    long = b'{first="1",second="' + b"x" * MAX_LABEL_SET + b'"}'
+
+    assert len(labels_of(many)) == MAX_LABELS
+    assert labels_of(long) == {b"first": b"1"}
