@@ -81,6 +81,14 @@ class ProfileResult:
     scorers: Sequence[ScorerResult] = ()
     filters: Sequence[FilterResult] = ()
 
+    @property
+    def picked(self) -> Endpoint:
+        """The best of `endpoints` as plugins were shown it: it may have got another port since."""
+        endpoint = self.endpoints[0]
+        if endpoint in self.candidates:
+            return endpoint
+        return next((each for each in self.candidates if each.id == endpoint.id), endpoint)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulingResult:

@@ -41,18 +41,12 @@ def require_available_cache(
     """`Prefer: if-available` wants an endpoint that holds some of the prompt, else 412."""
     if not prefers_available(request.headers):
         return
-    match = plan.prefix_match.of(request, _as_scored(result)) if plan.prefix_match else None
+    picked = result.profiles[result.primary].picked
+    match = plan.prefix_match.of(request, picked) if plan.prefix_match else None
     if match is None or match.match_blocks < 1:
         raise Rejection(
             ErrorCode.PRECONDITION_FAILED, "no decode worker has the requested KV cache"
         )
-
-
-def _as_scored(result: SchedulingResult) -> Endpoint:
-    """The picked endpoint as plugins were shown it: handlers may have given it another port."""
-    picked = result.endpoints[0]
-    candidates = result.profiles[result.primary].candidates
-    return next((each for each in candidates if each.id == picked.id), picked)
 
 
 def prefers_available(headers: Headers) -> bool:

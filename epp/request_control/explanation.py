@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from epp.framework.endpoint import Endpoint
     from epp.framework.request import InferenceRequest
     from epp.framework.scheduling import ProfileResult, SchedulingResult, ScorerResult
 
@@ -139,9 +138,8 @@ def _short(scorer: str) -> str:
 
 
 def _place(profile: ProfileResult) -> int | None:
-    """Where the picked endpoint is among the candidates; it may have got another port since."""
-    picked: Endpoint = profile.endpoints[0]
-    for index, candidate in enumerate(profile.candidates):
-        if candidate.id == picked.id:
-            return index if index < len(profile.totals) else None
+    """Where the picked endpoint is among the candidates, if these were scored."""
+    for index, candidate in enumerate(profile.candidates[: len(profile.totals)]):
+        if candidate is profile.picked:
+            return index
     return None

@@ -134,13 +134,8 @@ class InflightLoadProducer(
         sent = _Sent(result.primary, result.roles.get("prefill", "prefill"))
         request.attributes[self._key] = sent
         for name, profile in result.profiles.items():
-            endpoint = profile.endpoints[0]
-            tokens = added.get(endpoint)
-            if tokens is None:
-                # A handler may have sent a rank's requests to another port of its pod.
-                of_rank = (added[each] for each in added if each.id == endpoint.id)
-                tokens = next(of_rank, of_others)
-            sent.entries[name] = self._count(request, endpoint, tokens)
+            tokens = added.get(profile.picked, of_others)
+            sent.entries[name] = self._count(request, profile.endpoints[0], tokens)
 
     def response_header(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint | None

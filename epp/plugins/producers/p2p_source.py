@@ -95,8 +95,8 @@ class P2pSourceProducer(DataProducer, PreRequest):
     def _is_worth_it(
         self, source: _Source, request: InferenceRequest, result: SchedulingResult
     ) -> bool:
-        prefill = result.profiles.get(self._prefill)
-        computing = (prefill.endpoints if prefill is not None else result.endpoints)[0]
+        stage = result.profiles.get(self._prefill) or result.profiles[result.primary]
+        computing = stage.picked
         if computing.id == source.endpoint:
             return False
         match = self._matches.of(request, computing)

@@ -245,7 +245,8 @@ def test_a_rank_behind_another_port_is_counted_with_its_uncached_tokens() -> Non
     put(PREFIX_MATCH, request, {e1: PrefixMatch(1, 2, 64)})
     moved = replace(e1, port=9000, address="10.0.0.1:9000")
 
-    send(producer, request, picked(moved), [e2, e1])
+    profile = ProfileResult(endpoints=(moved,), candidates=(e2, e1))
+    send(producer, request, SchedulingResult(primary="p", profiles={"p": profile}), [e2, e1])
 
     assert load_of(e1) == (1, 64)
 

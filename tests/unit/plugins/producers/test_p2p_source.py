@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -28,7 +29,7 @@ def source(
 ) -> str | None:
     request = request or request_of()
     put(PREFIX_MATCH, request, matches)
-    profiles = {"decode": ProfileResult(endpoints=(computing,))}
+    profiles = {"decode": ProfileResult(endpoints=(computing,), candidates=POOL)}
     if prefill is not None:
         profiles[profile] = ProfileResult(endpoints=(prefill,))
     producer.produce(request, list(matches))
@@ -69,6 +70,13 @@ def test_the_prefill_endpoint_is_the_one_that_computes(profile: str) -> None:
     chosen = source(producer, {E1: holding(0), E2: holding(8)}, E2, prefill=E1, profile=profile)
     assert chosen == "10.0.0.2:8000"
     assert source(producer, matches, E1, prefill=E2, profile=profile) is None
+
+
+def test_what_an_endpoint_holds_is_known_at_another_port_too() -> None:
+    moved = replace(E1, port=9000, address="10.0.0.1:9000")
+    producer = built(P2pSourceProducer, min_cached_token_delta=129)
+
+    assert source(producer, {E1: holding(6), E2: holding(8)}, moved) is None
 
 
 @pytest.mark.parametrize("matches", [{}, {E1: holding(8), E2: holding(0)}])
