@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -52,12 +51,10 @@ class Picking:
         metrics: Metrics,
         *,
         rng: random.Random,
-        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._options = options
         self._metrics = metrics
         self._rng = rng
-        self._now = now
         self._registry = PluginRegistry.installed()
         self._use: Callable[[RequestPlan], None] = lambda _: None
         # Before it is read: a change that falls in between is a change, too.
@@ -79,7 +76,6 @@ class Picking:
                 fresh_seconds=options.metrics_staleness_threshold,
             ),
             rng=rng,
-            now=now,
         )
 
     @property
@@ -151,7 +147,6 @@ class Picking:
             metrics=self._metrics,
             rng=self._rng,
             allow_experimental=self._options.allow_experimental_plugins,
-            now=self._now,
             previous=previous,
             accept=partial(_refuse_other_endpoints, previous),
         )
