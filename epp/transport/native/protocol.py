@@ -1,0 +1,126 @@
+"""A connection on a socket: what asyncio calls, and when output is written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from ssl import SSLObject
+
+from epp.transport.native.budgets import HeldBytes
+from epp.transport.native.connection import Connection
+from epp.transport.native.keepalive import Keepalive, KeepaliveTimes
+from epp.transport.native.methods import StreamMethod
+from epp.transport.native.outbox import Timer
+from epp.transport.native.stream_table import ConnectionLimits
+
+_HIGH_WATER = 512 * 1024
+_LOW_WATER = 128 * 1024
+_SECONDS_TO_CLOSE = 5.0
+"""For the peer to read what was written last."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Shared:
+    """What the connections of one listener have in common."""
+
+    methods: Mapping[bytes, StreamMethod]
+    held: HeldBytes
+    limits: ConnectionLimits
+    keepalive: KeepaliveTimes
+    connections: set[NativeProtocol] = field(default_factory=set)
+    on_empty: Callable[[], None] = lambda: None
+
+
+class NativeProtocol(asyncio.Protocol):
+    """One connection of a listener."""
+
+    _transport: asyncio.Transport
+
+    def __init__(self, shared: Shared, loop: asyncio.AbstractEventLoop) -> None:
+        self._shared = shared
+        self._loop = loop
+        self.connection = Connection(
+            self, shared.methods, held=shared.held, limits=shared.limits, clock=loop.time
+        )
+        self._outbox = self.connection.outbox
+        self._keepalive = Keepalive(
+            shared.keepalive,
+            call_later=self.call_later,
+            ping=self.connection.ping,
+            give_up=self.abort,
+            is_established=lambda: self.connection.is_established,
+        )
+        self._is_woken = False
+        self._is_closing = False
+        self._abort_timer: Timer | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._shared.connections.add(self)
+        tls: SSLObject | None = transport.get_extra_info("ssl_object")
+        if tls is not None and tls.selected_alpn_protocol() != "h2":
+            self.abort()  # RFC 9113 §3.2
+            return
+        transport.set_write_buffer_limits(high=_HIGH_WATER, low=_LOW_WATER)
+        self.connection.open()
+        self._keepalive.start()
+
+    def data_received(self, data: bytes) -> None:
+        self._keepalive.heard = True
+        self.connection.receive(data)
+        self._flush()
+
+    def pause_writing(self) -> None:
+        self._outbox.is_paused = True
+
+    def resume_writing(self) -> None:
+        self._outbox.is_paused = False
+        self.wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._keepalive.stop()
+        if self._abort_timer is not None:
+            self._abort_timer.cancel()
+        self.connection.lost()
+        connections = self._shared.connections
+        connections.discard(self)
+        if not connections:
+            self._shared.on_empty()
+
+    def wake(self) -> None:
+        """Write what is there in the next turn of the loop."""
+        if not self._is_woken:
+            self._is_woken = True
+            self._loop.call_soon(self._flush_woken)
+
+    def close(self) -> None:
+        """Close once everything has been written, or the peer does not read it."""
+        self._is_closing = True
+        self.wake()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._transport.abort()
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        """As the loop does."""
+        return self._loop.call_later(seconds, callback)
+
+    def _flush_woken(self) -> None:
+        self._is_woken = False
+        self._flush()
+
+    def _flush(self) -> None:
+        output = self._outbox.take()
+        if self._transport.is_closing():
+            return
+        if output:
+            self._transport.write(output)
+        if self._is_closing:
+            self._keepalive.stop()
+            self._transport.close()
+            self._abort_timer = self._loop.call_later(_SECONDS_TO_CLOSE, self._transport.abort)
+        elif self._outbox.has_more:
+            self.wake()

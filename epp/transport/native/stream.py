@@ -1,0 +1,329 @@
+"""One gRPC stream: the outlet of its handler, and its side of flow control."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import structlog
+
+from epp.transport.native.frames import LARGEST_WINDOW, ErrorCode, StreamFault
+from epp.transport.native.messages import PREFIX, PREFIX_BYTES, MessageFault, MessageReader
+from epp.transport.native.outbox import Buffer, Timer
+from epp.transport.native.responses import response_head, trailers, trailers_only
+from epp.transport.streams import StatusCode, StreamHandler
+
+if TYPE_CHECKING:
+    from epp.transport.native.methods import StreamMethod
+    from epp.transport.native.request_head import RequestHead
+    from epp.transport.native.stream_table import StreamTable
+
+log = structlog.get_logger(__name__)
+
+
+class StreamEnd(NamedTuple):
+    """How a stream ends once all that is queued has gone out."""
+
+    code: StatusCode
+    message: str
+
+
+class Stream:
+    """Called by its connection for what arrives, and by its handler for what is to be sent."""
+
+    __slots__ = (
+        "__weakref__",
+        "_content_left",
+        "_end",
+        "_handler",
+        "_has_head",
+        "_held",
+        "_method",
+        "_opened_at",
+        "_queue",
+        "_reader",
+        "_rest",
+        "_table",
+        "deadline",
+        "is_over",
+        "is_ready",
+        "peer_is_done",
+        "receive_window",
+        "send_window",
+        "stream_id",
+    )
+
+    def __init__(
+        self, stream_id: int, table: StreamTable, head: RequestHead, method: StreamMethod
+    ) -> None:
+        self.stream_id = stream_id
+        self.send_window = table.outbox.initial_window
+        self.receive_window = table.limits.receive_window
+        self.is_over = False
+        self.is_ready = False
+        self.peer_is_done = False
+        self.deadline: Timer | None = None
+        self._table = table
+        self._method = method
+        self._content_left = head.content_length
+        self._reader = MessageReader(method.limits, table.held, head.is_identity)
+        self._queue: deque[bytes | Iterator[bytes]] = deque()
+        self._rest: list[Buffer] = []
+        self._held = 0
+        self._has_head = False
+        self._end: StreamEnd | None = None
+        self._handler: StreamHandler | None = None
+        self._opened_at = method.opened()
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether something is queued that the peer does not take now."""
+        return bool(self._queue or self._rest)
+
+    def start(self) -> None:
+        """Make the handler."""
+        try:
+            self._handler = self._method.handler_factory(self)
+        except Exception as error:  # noqa: BLE001 - a handler's, logged there
+            self._handler_failed(error)
+
+    def send(self, messages: Iterable[bytes]) -> None:
+        """Queue messages, in order (see `Outlet`)."""
+        if self._end is not None:
+            _close(messages)
+            return
+        if isinstance(messages, tuple | list):
+            self._hold(sum(map(len, messages)))
+            self._queue.extend(messages)
+            if self._table.held.is_exceeded:
+                text = "the server holds as much as it can of answers that are not read"
+                self.fail(StatusCode.RESOURCE_EXHAUSTED, text)
+                return
+        else:
+            self._queue.append(iter(messages))
+        if not self.is_ready:
+            self._table.outbox.ready(self)
+
+    def close(self, code: StatusCode = StatusCode.OK, message: str = "") -> None:
+        """End the stream once everything queued has gone out."""
+        if self._end is None:
+            self._end = StreamEnd(code, message)
+            if not self._queue and not self._rest:
+                self._finish()
+
+    def receive(self, data: bytes, start: int, end: int) -> None:
+        """DATA came, without its padding."""
+        if self._content_left >= 0:
+            self._count_content(end - start)
+        if self._end is not None:
+            return
+        reader = self._reader
+        for message in reader.feed(data, start, end):
+            handler = self._handler
+            if handler is None or self._end is not None:
+                return
+            try:
+                handler.on_message(message)
+            except Exception as error:  # noqa: BLE001 - a handler's, logged there
+                self._handler_failed(error)
+                return
+        if reader.fault is not None and self._end is None:
+            self._refuse(reader.fault)
+
+    def receive_end(self) -> None:
+        """The peer will send nothing more."""
+        self.peer_is_done = True
+        if self._content_left > 0:
+            raise StreamFault(
+                self.stream_id, ErrorCode.PROTOCOL_ERROR, "less DATA than content-length says"
+            )
+        if self._end is not None or self._handler is None:
+            return
+        if self._reader.is_inside:
+            self.fail(StatusCode.INTERNAL, "the stream was half-closed inside a message")
+            return
+        try:
+            self._handler.on_half_close()
+        except Exception as error:  # noqa: BLE001 - a handler's, logged there
+            self._handler_failed(error)
+
+    def widen(self, increment: int) -> None:
+        """The peer takes more, or less where it changed its mind (RFC 9113 §6.9.2)."""
+        self.send_window += increment
+        if self.send_window > LARGEST_WINDOW:
+            raise StreamFault(self.stream_id, ErrorCode.FLOW_CONTROL_ERROR, "a window over 2^31-1")
+        if self.send_window > 0 and self.is_blocked:
+            self._table.outbox.ready(self)
+
+    def write_turn(self) -> bool:
+        """Write one DATA frame of what is queued; whether another one could follow."""
+        if self.is_over:
+            return False
+        outbox = self._table.outbox
+        parts: list[Buffer] = []
+        failure = None
+        try:
+            self._fill(parts, max(0, min(outbox.max_frame, outbox.window, self.send_window)))
+        except Exception as error:  # noqa: BLE001 - a generator's, logged below
+            failure = error
+        if self.is_over:
+            return False
+        if parts:
+            self._send_head()
+            outbox.data(self, parts, sum(map(len, parts)))
+        if failure is not None:
+            self._handler_failed(failure)
+            return False
+        if self._queue or self._rest:
+            return self.send_window > 0
+        if self._end is not None:
+            self._finish()
+        else:
+            self._table.return_credit(self)
+        return False
+
+    def fail(self, code: StatusCode, message: str) -> None:
+        """End the stream with a status of the transport's, whatever is queued."""
+        if self.is_over:
+            return
+        self._disconnect(code, message)
+        self._drop_queue()
+        if not self.is_over:
+            self._finish()
+
+    def abandon(self, code: StatusCode) -> None:
+        """The stream is gone: nothing can be told to the peer any more."""
+        if self.is_over:
+            return
+        self._disconnect(code, "")
+        self._over(code)
+
+    def _fill(self, parts: list[Buffer], room: int) -> None:
+        """Move what fits to `parts`; of a message that does not fit, the beginning."""
+        rest = self._rest
+        while True:
+            if rest:
+                if room == 0:
+                    return
+                buffer = rest[0]
+                part = memoryview(buffer)[:room]
+                if len(part) < len(buffer):
+                    rest[0] = memoryview(buffer)[room:]
+                else:
+                    del rest[0]
+                parts.append(part)
+                room -= len(part)
+                self._hold(-len(part))
+                continue
+            message = self._next()
+            if message is None:
+                return
+            size = len(message)
+            prefix = PREFIX.pack(0, size)
+            if size + PREFIX_BYTES <= room:
+                parts += (prefix, message)
+                room -= size + PREFIX_BYTES
+            else:
+                rest += (prefix, message) if size else (prefix,)
+                self._hold(size + PREFIX_BYTES)
+
+    def _next(self) -> bytes | None:
+        """Take the next message of the queue."""
+        queue = self._queue
+        message: bytes | None = None
+        while queue and message is None:
+            first = queue[0]
+            if isinstance(first, bytes):
+                message = queue.popleft()  # type: ignore[assignment]
+                self._hold(-len(first))
+            else:
+                message = next(first, None)
+                if message is None and queue and queue[0] is first:
+                    queue.popleft()
+        limit = self._method.limits.max_send_bytes
+        if limit is not None and message is not None and len(message) > limit:
+            raise ValueError(f"an answer of {len(message)} bytes, more than {limit} are allowed")
+        return message
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        self._table.held.used += size
+
+    def _send_head(self) -> None:
+        if not self._has_head:
+            self._has_head = True
+            outbox = self._table.outbox
+            outbox.control(response_head(self.stream_id, outbox.is_first_block()))
+
+    def _finish(self) -> None:
+        """Send the end. A peer that has more to send is told to keep it (RFC 9113 §8.1)."""
+        assert self._end is not None
+        self._send_end(self._end)
+        if not self.peer_is_done:
+            self._table.not_wanted(self)
+        self._over(self._end.code)
+
+    def _send_end(self, end: StreamEnd) -> None:
+        outbox = self._table.outbox
+        if self._has_head:
+            outbox.control(trailers(self.stream_id, *end))
+        else:
+            outbox.control(trailers_only(self.stream_id, *end, outbox.is_first_block()))
+
+    def _over(self, code: StatusCode) -> None:
+        """Let go of everything, so that a stream's memory is free at once."""
+        self.is_over = True
+        self._drop_queue()
+        self._reader.drop()
+        self._handler = None
+        if self.deadline is not None:
+            self.deadline.cancel()
+            self.deadline = None
+        self._method.closed(code, self._opened_at)
+        self._table.release(self)
+
+    def _drop_queue(self) -> None:
+        queue, self._queue = self._queue, deque()
+        self._rest = []
+        self._table.held.used -= self._held
+        self._held = 0
+        for messages in queue:
+            _close(messages)
+
+    def _handler_failed(self, error: Exception) -> None:
+        log.error("stream handler failed", method=self._method.path, exc_info=error)
+        self.fail(StatusCode.INTERNAL, "internal error")
+
+    def _refuse(self, fault: MessageFault) -> None:
+        if fault.size:
+            self._method.refused(fault.size)
+        self.fail(fault.code, fault.message)
+
+    def _disconnect(self, code: StatusCode, message: str) -> None:
+        """Tell the handler, unless it has ended the stream itself."""
+        was_open = self._end is None
+        self._end = StreamEnd(code, message)
+        handler, self._handler = self._handler, None
+        if handler is None or not was_open:
+            return
+        try:
+            handler.on_disconnect()
+        except Exception:
+            log.exception("stream handler failed to disconnect", method=self._method.path)
+
+    def _count_content(self, size: int) -> None:
+        self._content_left -= size
+        if self._content_left < 0:
+            raise StreamFault(
+                self.stream_id, ErrorCode.PROTOCOL_ERROR, "more DATA than content-length says"
+            )
+
+
+def _close(messages: object) -> None:
+    if not isinstance(messages, Generator):
+        return
+    try:
+        messages.close()
+    except Exception:
+        log.exception("closing a generator of messages failed")

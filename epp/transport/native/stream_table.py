@@ -1,0 +1,275 @@
+"""The open streams of one connection, and the frames that belong to streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from epp.transport.native.budgets import Allowance, HeldBytes
+from epp.transport.native.frames import (
+    END_STREAM,
+    PADDED,
+    ConnectionFault,
+    ErrorCode,
+    StreamFault,
+    rst_stream,
+    window_update,
+)
+from epp.transport.native.header_assembly import HeaderBlock, unpadded
+from epp.transport.native.header_blocks import HeaderBlocks
+from epp.transport.native.methods import StreamMethod
+from epp.transport.native.outbox import Outbox, Timer
+from epp.transport.native.refused_request import RefusedRequest
+from epp.transport.native.request_head import RequestHead, trailers_fault
+from epp.transport.native.responses import trailers_only
+from epp.transport.native.stream import Stream
+from epp.transport.streams import StatusCode
+
+_RST_STREAM_BYTES = 4
+_REMEMBERED = 4096
+"""So many streams that ended before the peer knew: more may come for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """What one peer may do."""
+
+    receive_window: int = 16 * 1024 * 1024
+    """Bytes of DATA on their way, per stream and on the whole connection."""
+    max_streams: int = 100_000
+    """At once. High, as gateways open more than is announced before they have read it."""
+    burst_of_noise: int = 20_000
+    """Frames that bring nothing: pings, empty DATA, settings (RFC 9113 §10.5)."""
+    noise_per_second: float = 2_000
+    burst_of_resets: int = 20_000
+    """Streams opened and reset: a gateway that loses its clients resets all of theirs."""
+    resets_per_second: float = 200
+
+
+class StreamTable:
+    """Opens, feeds and forgets streams."""
+
+    def __init__(
+        self,
+        methods: Mapping[bytes, StreamMethod],
+        *,
+        outbox: Outbox,
+        held: HeldBytes,
+        limits: ConnectionLimits,
+        call_later: Callable[[float, Callable[[], None]], Timer],
+        on_empty: Callable[[], None],
+        noise: Allowance,
+        resets: Allowance,
+    ) -> None:
+        self.outbox = outbox
+        self.held = held
+        self.limits = limits
+        self.header_blocks = HeaderBlocks()
+        self.last_served_id = 0
+        self.takes_streams = True
+        """Whether streams that the peer opens are served; others are ignored."""
+        self._methods = methods
+        self._call_later = call_later
+        self._on_empty = on_empty
+        self._noise = noise
+        self._resets = resets
+        self._streams: dict[int, Stream] = {}
+        self._not_wanted: dict[int, None] = {}
+        self._receive_window = limits.receive_window
+        self._last_stream_id = 0
+        self._low_water = limits.receive_window // 2
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def data(self, flags: int, stream_id: int, data: bytes, start: int, end: int) -> None:
+        """Take DATA (RFC 9113 §6.1)."""
+        size = end - start
+        self._charge_connection(size)
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            self._on_closed(stream_id)
+            return
+        if stream.peer_is_done:
+            raise StreamFault(stream_id, ErrorCode.STREAM_CLOSED, "DATA after END_STREAM")
+        stream.receive_window -= size
+        if stream.receive_window < 0:
+            raise StreamFault(stream_id, ErrorCode.FLOW_CONTROL_ERROR, "more DATA than allowed")
+        if flags & PADDED:
+            start, end = unpadded(data, start, end)
+        if flags & END_STREAM:
+            stream.peer_is_done = True
+            stream.receive(data, start, end)
+            stream.receive_end()
+            return
+        if start == end:
+            self.spend_noise()
+        stream.receive(data, start, end)
+        if stream.receive_window < self._low_water:
+            self.return_credit(stream)
+
+    def headers(self, header_block: HeaderBlock) -> None:
+        """Take a whole header block (RFC 9113 §8.1)."""
+        stream_id, end_stream, depends_on_itself, block = header_block
+        stream = self._streams.get(stream_id)
+        if stream is not None or stream_id <= self._last_stream_id or stream_id % 2 == 0:
+            trailers = self.header_blocks.others(block)
+            if stream is None:
+                self._on_closed(stream_id, is_headers=True)
+                return
+            if stream.peer_is_done:
+                raise StreamFault(stream_id, ErrorCode.STREAM_CLOSED, "HEADERS after END_STREAM")
+            if not end_stream or depends_on_itself or trailers_fault(trailers):
+                raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, "malformed trailers")
+            stream.receive_end()
+            return
+        self._last_stream_id = stream_id
+        head = self.header_blocks.request(block)
+        if not self.takes_streams:
+            self._remember(stream_id)  # RFC 9113 §6.8: the peer tries them elsewhere
+        elif depends_on_itself or head.malformed:
+            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, head.malformed)
+        elif len(self._streams) >= self.limits.max_streams:
+            raise StreamFault(stream_id, ErrorCode.REFUSED_STREAM, "too many streams")
+        else:
+            self.last_served_id = stream_id
+            self._open(stream_id, head, end_stream)
+
+    def rst_stream(self, stream_id: int, payload: bytes) -> None:
+        """The peer gave a stream up (RFC 9113 §6.4)."""
+        if len(payload) != _RST_STREAM_BYTES:
+            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "RST_STREAM of a wrong size")
+        self.check_not_idle(stream_id)
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            self.spend_noise()
+        else:
+            stream.abandon(StatusCode.CANCELLED)
+            self._spend_reset()
+
+    def fault(self, fault: StreamFault) -> None:
+        """Give up a stream on which the peer broke a rule."""
+        self._spend_reset()
+        stream = self._streams.get(fault.stream_id)
+        if stream is not None:
+            stream.abandon(StatusCode.INTERNAL)
+        self._reset(fault.stream_id, fault.code)
+
+    def widen(self, stream_id: int, increment: int) -> None:
+        """The peer takes more on one stream."""
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            self.check_not_idle(stream_id)
+        else:
+            stream.widen(increment)
+
+    def change_initial_window(self, window: int) -> None:
+        """RFC 9113 §6.9.2: of open streams, too, whose windows may become negative."""
+        change = window - self.outbox.initial_window
+        self.outbox.initial_window = window
+        try:
+            for stream in self._streams.values():
+                stream.widen(change)
+        except StreamFault as fault:
+            raise ConnectionFault(fault.code, str(fault)) from fault
+
+    def return_credit(self, stream: Stream) -> None:
+        """Let the peer send more on a stream, unless it does not read our answers."""
+        if stream.receive_window < self._low_water and not (
+            stream.is_blocked or stream.peer_is_done or stream.is_over
+        ):
+            full = self.limits.receive_window
+            self.outbox.control(window_update(stream.stream_id, full - stream.receive_window))
+            stream.receive_window = full
+
+    def not_wanted(self, stream: Stream) -> None:
+        """The stream ended while its peer still sends."""
+        self._reset(stream.stream_id, ErrorCode.NO_ERROR)
+
+    def release(self, stream: Stream) -> None:
+        """A stream is over."""
+        self._streams.pop(stream.stream_id, None)
+        if not self._streams:
+            self._on_empty()
+
+    def end_all(self, end: Callable[[Stream], None]) -> None:
+        """Do away with every stream."""
+        for stream in list(self._streams.values()):
+            end(stream)
+
+    def check_not_idle(self, stream_id: int) -> None:
+        """RFC 9113 §5.1: on a stream that was never opened there is nothing to say."""
+        if stream_id > self._last_stream_id or stream_id % 2 == 0:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a frame on an idle stream")
+
+    def spend_noise(self, frames: int = 1) -> None:
+        """Count frames that bring nothing."""
+        if not self._noise.spend(frames):
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too many frames for nothing")
+
+    def earn_noise(self, frames: int) -> None:
+        """Allow more of them, as we gave a reason."""
+        self._noise.left += frames
+
+    def _open(self, stream_id: int, head: RequestHead, end_stream: bool) -> None:
+        method = self._methods.get(head.path)
+        if head.refusal:
+            stream: Stream = RefusedRequest(stream_id, self, head)
+        elif method is None:
+            text = "unknown service or method"
+            self._refuse(stream_id, StatusCode.UNIMPLEMENTED, text, end_stream)
+            return
+        elif head.bad_timeout:
+            self._refuse(stream_id, StatusCode.INTERNAL, "malformed grpc-timeout", end_stream)
+            return
+        else:
+            stream = Stream(stream_id, self, head, method)
+        self._streams[stream_id] = stream
+        if head.timeout is not None:
+            late = partial(stream.fail, StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
+            stream.deadline = self._call_later(head.timeout, late)
+        stream.peer_is_done = end_stream
+        stream.start()
+        if end_stream:
+            stream.receive_end()
+
+    def _refuse(self, stream_id: int, code: StatusCode, message: str, end_stream: bool) -> None:
+        outbox = self.outbox
+        outbox.control(trailers_only(stream_id, code, message, outbox.is_first_block()))
+        if not end_stream:
+            self._reset(stream_id, ErrorCode.NO_ERROR)
+
+    def _charge_connection(self, size: int) -> None:
+        window = self._receive_window - size
+        if window < 0:
+            raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "more DATA than allowed")
+        if window < self._low_water:
+            full = self.limits.receive_window
+            self.outbox.control(window_update(0, full - window))
+            window = full
+        self._receive_window = window
+
+    def _on_closed(self, stream_id: int, *, is_headers: bool = False) -> None:
+        """A frame for a stream that is not open (RFC 9113 §5.1)."""
+        self.check_not_idle(stream_id)
+        self.spend_noise()
+        if stream_id in self._not_wanted:
+            return
+        if is_headers:
+            raise ConnectionFault(ErrorCode.STREAM_CLOSED, "HEADERS on a closed stream")
+        raise StreamFault(stream_id, ErrorCode.STREAM_CLOSED, "a frame on a closed stream")
+
+    def _reset(self, stream_id: int, code: ErrorCode) -> None:
+        self.outbox.control(rst_stream(stream_id, code))
+        self._remember(stream_id)
+
+    def _remember(self, stream_id: int) -> None:
+        not_wanted = self._not_wanted
+        not_wanted[stream_id] = None
+        if len(not_wanted) > _REMEMBERED:
+            del not_wanted[next(iter(not_wanted))]
+
+    def _spend_reset(self) -> None:
+        if not self._resets.spend():
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too many streams that are reset")
