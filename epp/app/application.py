@@ -7,6 +7,7 @@ import contextlib
 import random
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TextIO, cast
 
 import structlog
@@ -16,6 +17,7 @@ from epp.admin.pool_view import PoolView, view_pool
 from epp.app.assembly import build_request_path
 from epp.app.cluster import Cluster
 from epp.app.listeners import BoundPorts, Listeners
+from epp.app.object_feeds import ObjectFeeds
 from epp.app.options import ServeOptions
 from epp.app.picking import Picking
 from epp.app.pool_events import PoolEvents
@@ -97,6 +99,7 @@ class Application:
         self._stop_at_once = asyncio.Event()
         self._source: Source | None = None
         self._cluster: Cluster | None = None
+        self._feeds: ObjectFeeds | None = None
         self._elector: LeaderElector | None = None
         self._election: asyncio.Task[None] | None = None
         self._stopping = False
@@ -155,6 +158,8 @@ class Application:
         def use(plan: RequestPlan) -> None:
             self._path.director.use(plan)
             self._events.parsers_changed(self._datastore.snapshot().pool)
+            if self._feeds is not None:
+                self._feeds.follow(self._picking.data_layer.kubernetes_sources)
 
         await self._picking.run(use)
 
@@ -178,9 +183,9 @@ class Application:
         objectives = cluster.objectives(self._datastore, self._metrics.cluster)
         if objectives is not None:
             self._keep_running("objectives", objectives.run)
-        for source, extractors in self._picking.data_layer.kubernetes_sources:
-            feed = cluster.object_feed(source, extractors, self._metrics.cluster)
-            self._keep_running(source.name, feed.run)
+        feed_of = partial(cluster.object_feed, observer=self._metrics.cluster)
+        self._feeds = ObjectFeeds(feed_of, self._background)
+        self._feeds.follow(self._picking.data_layer.kubernetes_sources)
         if options.elects_leader:
             self._events.leadership_changed(False)
             elector = cluster.elector(self._events.leadership_changed, self._election_timing)
