@@ -152,13 +152,9 @@ class Picker:
 def _refuse_what_waits(assembly: Assembly) -> None:
     hooks = assembly.plan.hooks.hooks
     waiting = [
-        *(p for p in hooks.data_producer if p.runs_in_thread or _is_async(p.produce)),
-        *(p for p in hooks.response_body if _is_async(p.response_body)),
+        *hooks.waiting_producers,
+        *(each for each in hooks.response_body if inspect.iscoroutinefunction(each.response_body)),
     ]
     if waiting:
         names = ", ".join(repr(plugin.name) for plugin in waiting)
         raise ConfigError(f"a pick of the library waits for nothing, but {names} would")
-
-
-def _is_async(method: Callable[..., object]) -> bool:
-    return inspect.iscoroutinefunction(method)

@@ -103,7 +103,6 @@ class Director:
         self._rng = rng
         self._now = now
         self._note_request = note_request
-        self._hooks_may_wait = plan.hooks.hooks.may_wait
         self._candidates = Candidates(datastore.snapshot, outliers, use_subset=settings.use_subset)
         self._failures = FailureAnswers(
             self._candidates,
@@ -117,7 +116,6 @@ class Director:
     def use(self, plan: RequestPlan) -> None:
         """Decide by another plan from now on; requests that are under way keep theirs."""
         self._plan = plan
-        self._hooks_may_wait = plan.hooks.hooks.may_wait
 
     @property
     def failure_mode(self) -> FailureMode:
@@ -127,7 +125,7 @@ class Director:
     @property
     def may_wait(self) -> bool:
         """Whether a decision taken now needs `decide_waiting`."""
-        return self._hooks_may_wait or self._must_sync
+        return self._plan.hooks.may_wait or self._must_sync
 
     @property
     def _must_sync(self) -> bool:

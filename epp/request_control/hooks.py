@@ -57,12 +57,13 @@ class Hooks:
     response_metadata: tuple[ResponseMetadata, ...] = ()
 
     @property
-    def may_wait(self) -> bool:
-        """Whether a decision can take more than one turn of the event loop."""
-        return any(
-            hook.runs_in_thread or inspect.iscoroutinefunction(hook.produce)
+    def waiting_producers(self) -> list[DataProducer]:
+        """Those for which a decision takes more than one turn of the event loop."""
+        return [
+            hook
             for hook in self.data_producer
-        )
+            if hook.runs_in_thread or inspect.iscoroutinefunction(hook.produce)
+        ]
 
 
 class _Measured:
@@ -96,7 +97,8 @@ class HookRunner:
         self._metrics = metrics
         self._now = now
         self._overruns = Overruns(metrics.plugin_switched_off)
-        self._may_wait = hooks.may_wait
+        self.may_wait = bool(hooks.waiting_producers)
+        """Whether a decision can take more than one turn of the event loop."""
 
     def request_header(self, request: InferenceRequest) -> None:
         """The first failure ends the request: a rejection as it is, anything else as 500."""
@@ -160,7 +162,7 @@ class HookRunner:
         if pending is None:
             self._overruns.took(hook, self._now() - started, hook.timeout_seconds)
             return
-        if not self._may_wait:
+        if not self.may_wait:
             raise PluginFault(f"{hook.name!r} waits, but its produce is no `async def`")
         await self._finish(hook, pending, hook.timeout_seconds)
 

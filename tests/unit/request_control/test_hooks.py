@@ -143,7 +143,9 @@ class Threaded(Anything):
     ids=["synchronous", "in a thread", "asynchronous"],
 )
 def test_a_plan_waits_only_for_producers_that_do(producer: DataProducer, waits: bool) -> None:
-    assert Hooks(data_producer=(Anything(), producer)).may_wait is waits
+    hooks = Hooks(data_producer=(Anything(), producer))
+
+    assert hooks.waiting_producers == ([producer] if waits else [])
 
 
 @pytest.mark.parametrize(
