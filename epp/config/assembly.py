@@ -40,7 +40,6 @@ class Assembly:
     """Where endpoints come from; None: where the process's flags say."""
     endpoint_listeners: Sequence[EndpointListener]
     """To be told of every endpoint."""
-    feature_gates: Mapping[str, bool]
     warnings: Sequence[str]
     """What may not be meant, a line each."""
     blueprint: Blueprint
@@ -151,7 +150,6 @@ def _assembly(blueprint: Blueprint, plan: RequestPlan, findings: Findings) -> As
         endpoint_listeners=[
             i.plugin for i in blueprint.instances if isinstance(i.plugin, EndpointListener)
         ],
-        feature_gates=blueprint.feature_gates,
         warnings=findings.warnings,
         blueprint=blueprint,
     )

@@ -380,7 +380,7 @@ def test_l23_forms_of_the_disagg_handler(parameters: str, is_accepted: bool) -> 
 
 @pytest.mark.parametrize("gate", ["flowControl=false", "flowControl= F ", "flowControl=0"])
 def test_l24_gates_are_read_as_go_reads_booleans(gate: str) -> None:
-    assert assembled(f"featureGates: ['{gate}']").feature_gates == {
+    assert assembled(f"featureGates: ['{gate}']").blueprint.feature_gates == {
         "flowControl": False,
         "haPopulateNonLeaderDatastore": True,
     }
