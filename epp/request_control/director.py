@@ -64,7 +64,7 @@ class DirectorSettings:
     """Whether every decision is a line in the debug log."""
 
 
-class PoolView(Protocol):
+class PoolAccess(Protocol):
     """What is read of the pool: all that a decision needs of a datastore."""
 
     @property
@@ -84,7 +84,7 @@ class Director:
     def __init__(
         self,
         *,
-        datastore: PoolView,
+        datastore: PoolAccess,
         plan: RequestPlan,
         outliers: OutlierMemory,
         metrics: Metrics,
