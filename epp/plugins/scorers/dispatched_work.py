@@ -49,16 +49,16 @@ class DispatchedWork:
 class Dispatch:
     """What one request adds to one endpoint, kept with the request to be taken back once."""
 
-    __slots__ = ("_adapter", "_is_over", "_waiting_tokens", "_work", "endpoint", "tokens")
+    __slots__ = ("_is_over", "_is_waiting", "_work", "adapter", "endpoint", "tokens")
 
     def __init__(
         self, endpoint: EndpointId, work: DispatchedWork, tokens: int, adapter: str, places: int
     ) -> None:
         self.endpoint = endpoint
         self.tokens = tokens
+        self.adapter = adapter
         self._work = work
-        self._waiting_tokens = tokens
-        self._adapter = adapter
+        self._is_waiting = True
         self._is_over = False
         work.waiting_tokens += tokens
         work.requests += 1
@@ -66,9 +66,10 @@ class Dispatch:
             work.adapter_sent(adapter, places)
 
     def first_chunk(self) -> None:
-        """The prompt is computed."""
-        self._work.waiting_tokens -= self._waiting_tokens
-        self._waiting_tokens = 0
+        """The prompt is computed; later calls do nothing."""
+        if self._is_waiting:
+            self._is_waiting = False
+            self._work.waiting_tokens -= self.tokens
 
     def over(self) -> None:
         """Take back all that is left; later calls do nothing."""
@@ -77,8 +78,8 @@ class Dispatch:
         self._is_over = True
         self.first_chunk()
         self._work.requests -= 1
-        if self._adapter:
-            self._work.adapter_done(self._adapter)
+        if self.adapter:
+            self._work.adapter_done(self.adapter)
 
 
 class SentRequest:
@@ -92,7 +93,7 @@ class SentRequest:
         self.prefill = result.roles.get("prefill", "prefill")
         self.at = at
         self.ahead_tokens: int | None = None
-        """Of prompts, to be computed before its first token comes; None: not to be compared."""
+        """Of prompts, to be computed before its first token comes; None: its times tell nothing."""
         self.first_at: float | None = None
 
     def moved(self, entry: Dispatch) -> None:

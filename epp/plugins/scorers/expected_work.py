@@ -19,7 +19,7 @@ from epp.framework.endpoint import Endpoint
 from epp.framework.plugin import Parameters, PluginContext, Stability
 from epp.framework.request import InferenceRequest, InferenceResponse, TerminationCause
 from epp.framework.request_control import PreRequest, ResponseHeader, ResponseProgress
-from epp.framework.scheduling import ProfileResult, SchedulingResult, Scorer
+from epp.framework.scheduling import SchedulingResult, Scorer
 from epp.plugins.scorers.dispatched_work import Dispatch, DispatchedWork, SentRequest
 from epp.plugins.scorers.slowness import slowness_of
 
@@ -109,10 +109,12 @@ class ExpectedWorkScorer(Scorer, PreRequest, ResponseHeader, ResponseProgress):
         request.attributes[self._key] = sent
         for name, profile in result.profiles.items():
             endpoint = profile.endpoints[0]
-            [tokens] = self._uncached(request, (_as_candidate(endpoint, profile),))
-            if len(result.profiles) == 1:
-                sent.ahead_tokens = self._work_of(endpoint).waiting_tokens + tokens
-            sent.entries[name] = self._dispatch(request, endpoint, tokens)
+            [tokens] = self._uncached(request, (profile.picked,))
+            waiting = self._work_of(endpoint).waiting_tokens
+            sent.entries[name] = entry = self._dispatch(request, endpoint, tokens)
+            # The wait for an adapter, or for another stage, is not the endpoint's pace.
+            if len(result.profiles) == 1 and not entry.adapter:
+                sent.ahead_tokens = waiting + tokens
 
     def response_header(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint | None
@@ -134,11 +136,11 @@ class ExpectedWorkScorer(Scorer, PreRequest, ResponseHeader, ResponseProgress):
             return
         sent.first_chunk()
         # A body that comes in one piece comes with its last token, not with its first.
-        if response.streaming and 200 <= response.status < 300:
-            sent.first_at = now = self._now()
-            if sent.ahead_tokens is not None:
-                pace = (now - sent.at) / (sent.ahead_tokens + FIXED_TOKENS)
-                self._work_of(endpoint).pace.prefill.add(pace, now)
+        if sent.ahead_tokens is None or not response.streaming or not 200 <= response.status < 300:
+            return
+        sent.first_at = now = self._now()
+        pace = (now - sent.at) / (sent.ahead_tokens + FIXED_TOKENS)
+        self._work_of(endpoint).pace.prefill.add(pace, now)
 
     def ended(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
@@ -219,14 +221,6 @@ class ExpectedWorkScorer(Scorer, PreRequest, ResponseHeader, ResponseProgress):
 def uncached_tokens(count: int, match: PrefixMatch | None) -> int:
     """Tokens of a prompt of `count` that are not believed to be cached; the last one never is."""
     return max(1, count - match.cached_tokens) if match is not None else max(1, count)
-
-
-def _as_candidate(endpoint: Endpoint, profile: ProfileResult) -> Endpoint:
-    # A handler may have sent a rank's requests to another port of its pod.
-    candidates = profile.candidates
-    if not candidates or endpoint in candidates:
-        return endpoint
-    return next((each for each in candidates if each.id == endpoint.id), endpoint)
 
 
 def _output_tokens(response: InferenceResponse) -> int:

@@ -47,11 +47,13 @@ class Known:
 def endpoint(number: int, known: Known) -> Endpoint:
     made = endpoint_of(f"e{number}", max_active_models=known.most)
     work = DispatchedWork()
+    at = made.id
+    earlier = [Dispatch(at, work, 0, adapter, known.most) for adapter in known.recent]
+    for adapter in known.adapters:
+        Dispatch(at, work, 0, adapter, known.most)
+    for dispatch in earlier:
+        dispatch.over()
     work.waiting_tokens, work.requests = known.waiting, known.requests
-    for adapter in (*known.recent, *known.adapters):
-        work.adapter_sent(adapter, known.most)
-    for adapter in known.recent:
-        work.adapter_done(adapter)
     if known.prefill is not None:
         work.pace.prefill.add(known.prefill, 1000.0)
     if known.decode is not None:
