@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
 
 import grpc
 
@@ -77,10 +78,43 @@ class Opened:
         return await self._handlers.get()
 
 
+class StreamServer(Protocol):
+    """A server of either transport."""
+
+    async def start(self) -> int: ...
+
+    async def stop(self, grace: float) -> None: ...
+
+
+class ServerFactory(Protocol):
+    """Makes a server of the test service, not started yet."""
+
+    def __call__(
+        self,
+        factory: StreamHandlerFactory,
+        *,
+        limits: MessageLimits | None = None,
+        observer: CountingObserver | None = None,
+    ) -> StreamServer: ...
+
+
+class Serving(Protocol):
+    """Runs such a server and connects a client to it."""
+
+    def __call__(
+        self,
+        factory: StreamHandlerFactory,
+        *,
+        limits: MessageLimits | None = None,
+        observer: CountingObserver | None = None,
+        client_options: tuple[tuple[str, int], ...] = (),
+    ) -> AbstractAsyncContextManager[StreamClient]: ...
+
+
 class StreamClient:
     """Opens streams to one server."""
 
-    def __init__(self, channel: grpc.aio.Channel, server: GrpcServer) -> None:
+    def __init__(self, channel: grpc.aio.Channel, server: StreamServer) -> None:
         self.server = server
         self._open: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
             f"/{SERVICE}/{METHOD}"
@@ -122,9 +156,10 @@ async def serving(
     limits: MessageLimits | None = None,
     observer: CountingObserver | None = None,
     client_options: tuple[tuple[str, int], ...] = (),
+    make_server: ServerFactory = stream_server,
 ) -> AsyncIterator[StreamClient]:
     """A server on a port of the system's choice, and a client connected to it."""
-    server = stream_server(factory, limits=limits, observer=observer)
+    server = make_server(factory, limits=limits, observer=observer)
     port = await server.start()
     options = (
         ("grpc.max_receive_message_length", -1),

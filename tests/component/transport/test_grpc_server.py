@@ -15,10 +15,11 @@ from tests.fakes.streams import (
     SERVICE,
     CountingObserver,
     Opened,
+    ServerFactory,
+    Serving,
     SilentHandler,
     TellingHandler,
     read_all,
-    serving,
     stream_server,
 )
 
@@ -32,7 +33,7 @@ HEADERS = [
 ]
 
 
-async def test_stopping_waits_for_open_streams_within_its_grace() -> None:
+async def test_stopping_waits_for_open_streams_within_its_grace(serving: Serving) -> None:
     observer = CountingObserver()
     opened = Opened(SilentHandler)
     async with serving(opened, observer=observer) as client:
@@ -52,12 +53,14 @@ async def test_stopping_waits_for_open_streams_within_its_grace() -> None:
     assert observer.codes == ["OK"]
 
 
-async def test_a_server_that_never_started_stops() -> None:
-    await stream_server(TellingHandler).stop(0)
+async def test_a_server_that_never_started_stops(make_server: ServerFactory) -> None:
+    await make_server(TellingHandler).stop(0)
 
 
-async def test_methods_other_than_the_one_served_are_unimplemented() -> None:
-    server = stream_server(TellingHandler)
+async def test_methods_other_than_the_one_served_are_unimplemented(
+    make_server: ServerFactory,
+) -> None:
+    server = make_server(TellingHandler)
     port = await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         call: grpc.aio.StreamStreamCall[bytes, bytes] = channel.stream_stream("/other/Method")()
@@ -65,8 +68,8 @@ async def test_methods_other_than_the_one_served_are_unimplemented() -> None:
     await server.stop(0)
 
 
-async def test_a_gateway_may_ping_as_often_as_it_likes() -> None:
-    server = stream_server(TellingHandler)
+async def test_a_gateway_may_ping_as_often_as_it_likes(make_server: ServerFactory) -> None:
+    server = make_server(TellingHandler)
     port = await server.start()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     connection = h2.connection.H2Connection()
@@ -106,7 +109,9 @@ async def test_streams_of_a_gateway_that_does_not_answer_pings_are_given_up(
     await server.stop(0)
 
 
-async def test_streams_that_come_while_the_event_loop_is_busy_are_all_served() -> None:
+async def test_streams_that_come_while_the_event_loop_is_busy_are_all_served(
+    ,
+) -> None:
     observer = CountingObserver()
     server = stream_server(TellingHandler, observer=observer)
     port = await server.start()

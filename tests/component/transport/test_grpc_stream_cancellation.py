@@ -13,10 +13,10 @@ from tests.fakes.streams import (
     Call,
     CountingObserver,
     Opened,
+    Serving,
     SilentHandler,
     StreamClient,
     TellingHandler,
-    serving,
 )
 
 Reach = Callable[[StreamClient, Opened], Awaitable[tuple[Call, TellingHandler]]]
@@ -107,7 +107,9 @@ def named_by_state(state: Reach) -> str:
 
 
 @pytest.mark.parametrize("reach", STATES, ids=named_by_state)
-async def test_a_cancelled_stream_is_told_to_its_handler_exactly_once(reach: Reach) -> None:
+async def test_a_cancelled_stream_is_told_to_its_handler_exactly_once(
+    reach: Reach, serving: Serving
+) -> None:
     observer = CountingObserver()
     opened = Opened(Flooding)
     async with serving(opened, observer=observer) as client:
@@ -126,7 +128,9 @@ async def test_a_cancelled_stream_is_told_to_its_handler_exactly_once(reach: Rea
 
 
 @pytest.mark.parametrize("reach", STATES, ids=named_by_state)
-async def test_the_outlet_of_a_cancelled_stream_drops_what_comes_later(reach: Reach) -> None:
+async def test_the_outlet_of_a_cancelled_stream_drops_what_comes_later(
+    reach: Reach, serving: Serving
+) -> None:
     opened = Opened(Flooding)
     with capture_logs() as logs:
         async with serving(opened) as client:
@@ -143,7 +147,9 @@ async def test_the_outlet_of_a_cancelled_stream_drops_what_comes_later(reach: Re
 
 
 @pytest.mark.parametrize("reach", STATES, ids=named_by_state)
-async def test_a_server_that_stops_tells_handlers_of_streams_it_cuts(reach: Reach) -> None:
+async def test_a_server_that_stops_tells_handlers_of_streams_it_cuts(
+    reach: Reach, serving: Serving
+) -> None:
     observer = CountingObserver()
     opened = Opened(Flooding)
     async with serving(opened, observer=observer) as client:
@@ -156,7 +162,7 @@ async def test_a_server_that_stops_tells_handlers_of_streams_it_cuts(reach: Reac
     assert observer.codes == ["Unavailable"]
 
 
-async def test_a_stream_closed_before_the_peer_left_is_not_disconnected() -> None:
+async def test_a_stream_closed_before_the_peer_left_is_not_disconnected(serving: Serving) -> None:
     class ClosingFlood(Flooding):
         def on_message(self, message: bytes) -> None:
             super().on_message(message)
@@ -171,7 +177,9 @@ async def test_a_stream_closed_before_the_peer_left_is_not_disconnected() -> Non
     assert drained(handler) == []
 
 
-async def test_a_handler_that_fails_to_disconnect_is_logged_and_the_others_live_on() -> None:
+async def test_a_handler_that_fails_to_disconnect_is_logged_and_the_others_live_on(
+    serving: Serving,
+) -> None:
     class Stubborn(TellingHandler):
         def on_disconnect(self) -> None:
             super().on_disconnect()
@@ -194,7 +202,7 @@ async def test_a_handler_that_fails_to_disconnect_is_logged_and_the_others_live_
         assert await neighbour.read() == b"y"
 
 
-async def test_cancelled_streams_leave_nothing_behind() -> None:
+async def test_cancelled_streams_leave_nothing_behind(serving: Serving) -> None:
     remains: list[weakref.ref[object]] = []
 
     class Watched(Flooding):

@@ -12,16 +12,16 @@ from epp.transport.streams import Outlet, StatusCode
 from tests.fakes.streams import (
     CountingObserver,
     Opened,
+    Serving,
     SilentHandler,
     TellingHandler,
     read_all,
-    serving,
 )
 
 MIB = 1024 * 1024
 
 
-async def test_messages_are_answered_in_order() -> None:
+async def test_messages_are_answered_in_order(serving: Serving) -> None:
     async with serving(TellingHandler) as client:
         call = client.open()
         sent = [b"%d" % number for number in range(100)]
@@ -34,7 +34,7 @@ async def test_messages_are_answered_in_order() -> None:
         assert await call.code() is grpc.StatusCode.OK
 
 
-async def test_an_empty_message_is_a_message_not_the_end() -> None:
+async def test_an_empty_message_is_a_message_not_the_end(serving: Serving) -> None:
     async with serving(TellingHandler) as client:
         call = client.open()
 
@@ -43,7 +43,9 @@ async def test_an_empty_message_is_a_message_not_the_end() -> None:
         assert await call.read() == b""
 
 
-async def test_a_greeting_sent_by_the_factory_goes_out_before_anything_is_read() -> None:
+async def test_a_greeting_sent_by_the_factory_goes_out_before_anything_is_read(
+    serving: Serving,
+) -> None:
     class Greeting(TellingHandler):
         def __init__(self, outlet: Outlet) -> None:
             super().__init__(outlet)
@@ -53,7 +55,9 @@ async def test_a_greeting_sent_by_the_factory_goes_out_before_anything_is_read()
         assert await client.open().read() == b"hello"
 
 
-async def test_an_answer_out_of_turn_goes_out_while_the_next_message_is_awaited() -> None:
+async def test_an_answer_out_of_turn_goes_out_while_the_next_message_is_awaited(
+    serving: Serving,
+) -> None:
     opened = Opened(SilentHandler)
     async with serving(opened) as client:
         call = client.open()
@@ -66,7 +70,7 @@ async def test_an_answer_out_of_turn_goes_out_while_the_next_message_is_awaited(
         assert [await call.read(), await call.read()] == [b"late", b"answer"]
 
 
-async def test_messages_are_read_while_an_answer_is_owed() -> None:
+async def test_messages_are_read_while_an_answer_is_owed(serving: Serving) -> None:
     opened = Opened(SilentHandler)
     async with serving(opened) as client:
         call = client.open()
@@ -77,7 +81,7 @@ async def test_messages_are_read_while_an_answer_is_owed() -> None:
         assert [await handler.events.get(), await handler.events.get()] == [b"first", b"second"]
 
 
-async def test_answers_in_and_out_of_turn_keep_their_order() -> None:
+async def test_answers_in_and_out_of_turn_keep_their_order(serving: Serving) -> None:
     class Mixed(TellingHandler):
         def on_message(self, message: bytes) -> None:
             self.outlet.send((message + b" in turn",))
@@ -101,7 +105,9 @@ async def test_answers_in_and_out_of_turn_keep_their_order() -> None:
             call.cancel()
 
 
-async def test_a_stream_closed_out_of_turn_ends_although_a_read_is_pending() -> None:
+async def test_a_stream_closed_out_of_turn_ends_although_a_read_is_pending(
+    serving: Serving,
+) -> None:
     opened = Opened(SilentHandler)
     async with serving(opened) as client:
         call = client.open()
@@ -117,7 +123,7 @@ async def test_a_stream_closed_out_of_turn_ends_although_a_read_is_pending() -> 
         assert handler.events.empty()
 
 
-async def test_a_stream_closed_in_turn_is_not_read_again() -> None:
+async def test_a_stream_closed_in_turn_is_not_read_again(serving: Serving) -> None:
     class OneAnswer(TellingHandler):
         def on_message(self, message: bytes) -> None:
             super().on_message(message)
@@ -134,7 +140,7 @@ async def test_a_stream_closed_in_turn_is_not_read_again() -> None:
         assert handler.events.empty()
 
 
-async def test_an_error_ends_the_stream_after_the_messages_before_it() -> None:
+async def test_an_error_ends_the_stream_after_the_messages_before_it(serving: Serving) -> None:
     class Failing(TellingHandler):
         def on_message(self, message: bytes) -> None:
             self.outlet.send((b"some", b"data"))
@@ -150,7 +156,9 @@ async def test_an_error_ends_the_stream_after_the_messages_before_it() -> None:
         assert await call.details() == "out of order"
 
 
-async def test_an_error_out_of_turn_ends_the_stream_although_a_read_is_pending() -> None:
+async def test_an_error_out_of_turn_ends_the_stream_although_a_read_is_pending(
+    serving: Serving,
+) -> None:
     opened = Opened(SilentHandler)
     async with serving(opened) as client:
         call = client.open()
@@ -163,7 +171,7 @@ async def test_an_error_out_of_turn_ends_the_stream_although_a_read_is_pending()
         assert await call.code() is grpc.StatusCode.UNAVAILABLE
 
 
-async def test_a_peer_that_half_closes_first_still_gets_its_answer() -> None:
+async def test_a_peer_that_half_closes_first_still_gets_its_answer(serving: Serving) -> None:
     opened = Opened(SilentHandler)
     async with serving(opened) as client:
         call = client.open()
@@ -184,7 +192,7 @@ async def test_a_peer_that_half_closes_first_still_gets_its_answer() -> None:
         assert await call.code() is grpc.StatusCode.OK
 
 
-async def test_a_handler_that_raises_ends_its_own_stream_only() -> None:
+async def test_a_handler_that_raises_ends_its_own_stream_only(serving: Serving) -> None:
     class Fragile(TellingHandler):
         def on_message(self, message: bytes) -> None:
             if message == b"break":
@@ -209,7 +217,7 @@ async def test_a_handler_that_raises_ends_its_own_stream_only() -> None:
         assert await neighbour.read() == b"two"
 
 
-async def test_a_factory_that_raises_ends_the_stream_with_internal() -> None:
+async def test_a_factory_that_raises_ends_the_stream_with_internal(serving: Serving) -> None:
     def broken(outlet: Outlet) -> TellingHandler:
         raise ValueError("broken")
 
@@ -219,7 +227,9 @@ async def test_a_factory_that_raises_ends_the_stream_with_internal() -> None:
 
 
 @pytest.mark.parametrize("in_turn", [True, False], ids=["in turn", "out of turn"])
-async def test_a_generator_that_raises_ends_the_stream_with_internal(in_turn: bool) -> None:
+async def test_a_generator_that_raises_ends_the_stream_with_internal(
+    in_turn: bool, serving: Serving
+) -> None:
     def broken() -> Iterator[bytes]:
         yield b"some"
         raise ValueError("broken")
@@ -244,7 +254,7 @@ async def test_a_generator_that_raises_ends_the_stream_with_internal(in_turn: bo
 
 
 @pytest.mark.parametrize("limit", [None, 25 * MIB], ids=["unlimited", "25MiB"])
-async def test_a_message_of_20_mib_is_answered(limit: int | None) -> None:
+async def test_a_message_of_20_mib_is_answered(limit: int | None, serving: Serving) -> None:
     async with serving(TellingHandler, limits=MessageLimits(max_receive_bytes=limit)) as client:
         body = bytes(20 * MIB)
         call = client.open()
@@ -254,7 +264,9 @@ async def test_a_message_of_20_mib_is_answered(limit: int | None) -> None:
         assert await call.read() == body
 
 
-async def test_a_message_over_the_limit_is_refused_and_the_log_names_the_flag() -> None:
+async def test_a_message_over_the_limit_is_refused_and_the_log_names_the_flag(
+    serving: Serving,
+) -> None:
     limits = MessageLimits(max_receive_bytes=MIB)
     opened = Opened(TellingHandler)
     async with serving(opened, limits=limits) as client:
@@ -269,7 +281,7 @@ async def test_a_message_over_the_limit_is_refused_and_the_log_names_the_flag() 
         assert await (await opened.next()).events.get() == "disconnect"
 
 
-async def test_a_message_of_exactly_the_limit_is_answered() -> None:
+async def test_a_message_of_exactly_the_limit_is_answered(serving: Serving) -> None:
     limits = MessageLimits(max_receive_bytes=MIB)
     async with serving(TellingHandler, limits=limits) as client:
         call = client.open()
@@ -277,7 +289,7 @@ async def test_a_message_of_exactly_the_limit_is_answered() -> None:
         assert await call.read() == bytes(MIB)
 
 
-async def test_a_generator_is_drained_only_as_fast_as_the_peer_reads() -> None:
+async def test_a_generator_is_drained_only_as_fast_as_the_peer_reads(serving: Serving) -> None:
     produced = 0
     closed = asyncio.Event()
 
@@ -309,7 +321,7 @@ async def test_a_generator_is_drained_only_as_fast_as_the_peer_reads() -> None:
         await closed.wait()
 
 
-async def test_streams_are_counted_with_the_names_of_go() -> None:
+async def test_streams_are_counted_with_the_names_of_go(serving: Serving) -> None:
     class Ending(TellingHandler):
         def on_message(self, message: bytes) -> None:
             self.outlet.close(StatusCode(int(message)), "")

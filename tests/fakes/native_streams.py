@@ -1,0 +1,42 @@
+"""The test service on the native transport."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from epp.transport.native.keepalive import KeepaliveTimes
+from epp.transport.native.methods import StreamMethod
+from epp.transport.native.server import MAX_HELD_BYTES, NativeServer
+from epp.transport.native.stream_table import ConnectionLimits
+from epp.transport.native.tls import ServerTls
+from epp.transport.streams import MessageLimits, StreamHandlerFactory
+from tests.fakes.streams import METHOD, SERVICE, CountingObserver
+
+PATH = f"/{SERVICE}/{METHOD}"
+
+
+def native_server(
+    factory: StreamHandlerFactory,
+    *,
+    methods: Sequence[StreamMethod] = (),
+    limits: MessageLimits | None = None,
+    observer: CountingObserver | None = None,
+    tls: ServerTls | None = None,
+    connection_limits: ConnectionLimits | None = None,
+    keepalive: KeepaliveTimes | None = None,
+    max_held_bytes: int = MAX_HELD_BYTES,
+) -> NativeServer:
+    """A server, not started yet."""
+    return NativeServer(
+        address="127.0.0.1",
+        port=0,
+        port_flag="--grpc-port",
+        methods=[
+            StreamMethod(PATH, factory, limits=limits, observer=observer or CountingObserver()),
+            *methods,
+        ],
+        tls=tls,
+        limits=connection_limits,
+        keepalive=keepalive,
+        max_held_bytes=max_held_bytes,
+    )
