@@ -109,9 +109,7 @@ async def test_streams_of_a_gateway_that_does_not_answer_pings_are_given_up(
     await server.stop(0)
 
 
-async def test_streams_that_come_while_the_event_loop_is_busy_are_all_served(
-    ,
-) -> None:
+async def test_streams_that_come_while_the_event_loop_is_busy_are_all_served() -> None:
     observer = CountingObserver()
     server = stream_server(TellingHandler, observer=observer)
     port = await server.start()
