@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ssl import SSLObject
+from typing import cast
 
 from epp.transport.native.budgets import HeldBytes
 from epp.transport.native.connection import Connection
@@ -56,7 +57,7 @@ class NativeProtocol(asyncio.Protocol):
         self._abort_timer: Timer | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, transport)  # uvloop's inherits from nothing
         self._transport = transport
         self._shared.connections.add(self)
         tls: SSLObject | None = transport.get_extra_info("ssl_object")
