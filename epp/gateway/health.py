@@ -31,7 +31,6 @@ class HealthConditions:
     is_synced: bool = False
     is_pool_gone: bool = False
     is_protocol_supported: bool = True
-    are_plugins_ready: bool = True
     is_leader: bool = False
     is_draining: bool = False
 
@@ -56,7 +55,6 @@ class HealthConditions:
             "the pool has not been read yet": not self.is_synced and not self.is_pool_gone,
             "the pool is gone": self.is_pool_gone,
             "no parser speaks the pool's appProtocol": not self.is_protocol_supported,
-            "a plugin is not ready yet": not self.are_plugins_ready,
             "this replica is not the leader": self.has_election and not self.is_leader,
             "shutting down": self.is_draining,
         }
@@ -91,10 +89,6 @@ class HealthState:
     def set_protocol_supported(self, is_supported: bool) -> None:
         """The parsers understand the pool's appProtocol, or neither asks for one."""
         self._become(replace(self._conditions, is_protocol_supported=is_supported))
-
-    def set_plugins_ready(self, are_ready: bool) -> None:
-        """Every plugin that says whether it is ready says so."""
-        self._become(replace(self._conditions, are_plugins_ready=are_ready))
 
     def set_leader(self, is_leader: bool) -> None:
         """This replica has won the lease, or knows that it lost it."""

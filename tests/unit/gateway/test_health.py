@@ -22,7 +22,6 @@ UNREADY = {
     "not synced": HealthConditions(),
     "pool gone": HealthConditions(is_pool_gone=True),
     "protocol": HealthConditions(is_synced=True, is_protocol_supported=False),
-    "plugins": HealthConditions(is_synced=True, are_plugins_ready=False),
     "draining": HealthConditions(is_synced=True, is_draining=True),
     "follower": HealthConditions(is_synced=True, has_election=True),
     "draining leader": HealthConditions(
@@ -75,14 +74,12 @@ def test_each_reason_is_named() -> None:
     worst = HealthConditions(
         has_election=True,
         is_protocol_supported=False,
-        are_plugins_ready=False,
         is_draining=True,
     )
 
     assert worst.not_ready_reasons() == [
         "the pool has not been read yet",
         "no parser speaks the pool's appProtocol",
-        "a plugin is not ready yet",
         "this replica is not the leader",
         "shutting down",
     ]
@@ -101,7 +98,6 @@ async def test_each_setter_changes_its_condition_and_wakes_watchers() -> None:
         partial(state.set_synced, True, is_pool_gone=True),
         partial(state.set_leader, True),
         partial(state.set_protocol_supported, False),
-        partial(state.set_plugins_ready, False),
         state.set_draining,
     ]
     for change in changes:
@@ -116,7 +112,6 @@ async def test_each_setter_changes_its_condition_and_wakes_watchers() -> None:
         is_pool_gone=True,
         is_leader=True,
         is_protocol_supported=False,
-        are_plugins_ready=False,
         is_draining=True,
     )
 
