@@ -68,6 +68,7 @@ class HealthState:
         self._conditions = HealthConditions(has_election=has_election)
         self._holds_lease: Callable[[], bool] = lambda: True
         self._changed = asyncio.Event()
+        self._watchers: dict[object, Callable[[], None]] = {}
         self._is_closed = False
 
     @property
@@ -114,6 +115,14 @@ class HealthState:
         if not self._is_closed:
             await self._changed.wait()
 
+    def watch(self, watcher: object, notify: Callable[[], None]) -> None:
+        """Call `notify` for other conditions, and for `close`, until `unwatch`."""
+        self._watchers[watcher] = notify
+
+    def unwatch(self, watcher: object) -> None:
+        """Call no more."""
+        self._watchers.pop(watcher, None)
+
     def close(self) -> None:
         """End every watch; called before servers stop, which would wait for them."""
         self._is_closed = True
@@ -127,3 +136,5 @@ class HealthState:
     def _notify(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
+        for notify in list(self._watchers.values()):
+            notify()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from epp.transport.native.keepalive import KeepaliveTimes
+from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.methods import StreamMethod
 from epp.transport.native.server import MAX_HELD_BYTES, NativeServer
-from epp.transport.native.stream_table import ConnectionLimits
 from epp.transport.native.tls import ServerTls
 from epp.transport.streams import MessageLimits, StreamHandlerFactory
 from tests.fakes.streams import METHOD, SERVICE, CountingObserver

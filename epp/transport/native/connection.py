@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+import structlog
+
 from epp.transport.native.budgets import Allowance, HeldBytes
 from epp.transport.native.control_frames import ControlFrames
 from epp.transport.native.frame_reader import FrameReader
@@ -30,10 +32,13 @@ from epp.transport.native.frames import (
 )
 from epp.transport.native.header_assembly import HeaderAssembly
 from epp.transport.native.header_blocks import MAX_HEADER_LIST_BYTES
+from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.methods import StreamMethod
 from epp.transport.native.outbox import Outbox, Timer
-from epp.transport.native.stream_table import ConnectionLimits, StreamTable
+from epp.transport.native.stream_table import StreamTable
 from epp.transport.streams import StatusCode
+
+log = structlog.get_logger(__name__)
 
 _DRAINING = b"draining"
 _ALIVE = b"are you?"
@@ -192,6 +197,7 @@ class Connection:
     def _break_off(self, fault: ConnectionFault) -> None:
         """RFC 9113 §5.4.1."""
         self.is_closed = True
+        log.debug("connection broken off", code=fault.code.name, reason=fault.reason)
         self.table.end_all(lambda stream: stream.abandon(StatusCode.CANCELLED))
         self._say_goodbye(fault.code, fault.reason)
 

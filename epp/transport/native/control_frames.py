@@ -102,9 +102,6 @@ class ControlFrames:
         if window is not None and window != connection.outbox.initial_window:
             connection.table.spend_noise(len(connection.table) // _STREAMS_PER_NOISE)
             connection.table.change_initial_window(window)
-        largest = values.get(Setting.MAX_FRAME_SIZE)
-        if largest is not None:
-            connection.outbox.max_frame = min(largest, DEFAULT_FRAME_BYTES)
         connection.outbox.control(SETTINGS_ACK)
 
     def _priority(self, stream_id: int, payload: bytes) -> None:

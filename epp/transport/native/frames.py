@@ -10,7 +10,7 @@ HEADER = Struct(">HBBBL")
 """Of a frame: the length in two parts, type, flags, stream."""
 HEADER_BYTES = 9
 DEFAULT_FRAME_BYTES = 16_384
-"""Largest payload before SETTINGS say otherwise; we never say otherwise."""
+"""Largest payload that any peer takes; neither do we send nor take larger ones."""
 LARGEST_FRAME_BYTES = (1 << 24) - 1
 DEFAULT_WINDOW = 65_535
 LARGEST_WINDOW = (1 << 31) - 1

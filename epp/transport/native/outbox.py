@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from epp.transport.native.frames import (
     DATA,
-    DEFAULT_FRAME_BYTES,
     DEFAULT_WINDOW,
     END_STREAM,
     HEADER,
@@ -48,7 +47,6 @@ class Outbox:
         "initial_window",
         "is_collecting",
         "is_paused",
-        "max_frame",
         "size",
         "window",
     )
@@ -65,7 +63,6 @@ class Outbox:
         """Whether what was written before has not left the process yet."""
         self.size = 0
         self.window = DEFAULT_WINDOW
-        self.max_frame = DEFAULT_FRAME_BYTES
         self.initial_window = DEFAULT_WINDOW
         self.data_frames = 0
 

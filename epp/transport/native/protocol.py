@@ -11,13 +11,13 @@ from typing import cast
 from epp.transport.native.budgets import HeldBytes
 from epp.transport.native.connection import Connection
 from epp.transport.native.keepalive import Keepalive, KeepaliveTimes
+from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.methods import StreamMethod
 from epp.transport.native.outbox import Timer
-from epp.transport.native.stream_table import ConnectionLimits
 
 _HIGH_WATER = 512 * 1024
 _LOW_WATER = 128 * 1024
-_SECONDS_TO_CLOSE = 5.0
+_SECONDS_TO_CLOSE = 1.0
 """For the peer to read what was written last."""
 
 
@@ -30,6 +30,7 @@ class Shared:
     limits: ConnectionLimits
     keepalive: KeepaliveTimes
     connections: set[NativeProtocol] = field(default_factory=set)
+    is_stopping: bool = False
     on_empty: Callable[[], None] = lambda: None
 
 
@@ -60,6 +61,9 @@ class NativeProtocol(asyncio.Protocol):
         transport = cast(asyncio.Transport, transport)  # uvloop's inherits from nothing
         self._transport = transport
         self._shared.connections.add(self)
+        if self._shared.is_stopping:
+            self.abort()  # its handshake ended after the port was closed
+            return
         tls: SSLObject | None = transport.get_extra_info("ssl_object")
         if tls is not None and tls.selected_alpn_protocol() != "h2":
             self.abort()  # RFC 9113 §3.2

@@ -47,9 +47,7 @@ class RefusedRequest(Stream):
         self._has_head = True
         self._end = StreamEnd(StatusCode.OK, "")
         if self._has_body:
-            text = _TEXTS[self._status]
-            self._rest = [text]
-            self._hold(len(text))
+            self._queue.put_text(_TEXTS[self._status])
             outbox.ready(self)
         else:
             self._over(StatusCode.OK)
@@ -57,8 +55,6 @@ class RefusedRequest(Stream):
     def _send_end(self, end: StreamEnd) -> None:
         if self._has_head:
             self._table.outbox.data(self, (), 0, end_stream=True)
-        elif not self.peer_is_done:
-            self._table.not_wanted(self)
 
 
 def _nothing(outlet: Outlet) -> StreamHandler:

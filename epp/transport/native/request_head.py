@@ -10,6 +10,8 @@ _TOKEN = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
 _FORBIDDEN_IN_VALUE = re.compile(rb"[\0\r\n]|^[ \t]|[ \t]$")
 _CONTENT_TYPE = re.compile(rb"application/grpc(?:[+;].*)?", re.DOTALL | re.IGNORECASE)
 _TIMEOUT = re.compile(rb"([0-9]{1,8})([HMSmun])")
+_LONGEST_TIMEOUT = 1e7
+"""Seconds, some months; who allows more than that has no deadline."""
 _SECONDS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 _REQUEST_PSEUDO = {b":method", b":scheme", b":path", b":authority"}
 _OF_CONNECTIONS = {
@@ -95,10 +97,15 @@ def _judge(values: dict[bytes, bytes], content_length: int) -> RequestHead:
     parts = None if timeout is None else _TIMEOUT.fullmatch(timeout)
     return RequestHead(
         path=values[b":path"],
-        timeout=None if parts is None else int(parts[1]) * _SECONDS[parts[2]],
+        timeout=_seconds(parts) if parts is not None else None,
         content_length=content_length,
         is_identity=values.get(b"grpc-encoding", b"identity") == b"identity",
         refusal=refusal,
         has_body=method != b"HEAD",
         bad_timeout=timeout is not None and parts is None,
     )
+
+
+def _seconds(parts: re.Match[bytes]) -> float | None:
+    seconds = int(parts[1]) * _SECONDS[parts[2]]
+    return seconds if seconds <= _LONGEST_TIMEOUT else None

@@ -10,15 +10,15 @@ from functools import partial
 from epp.framework.errors import PortTaken
 from epp.transport.native.budgets import HeldBytes
 from epp.transport.native.keepalive import KeepaliveTimes
+from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.methods import StreamMethod
 from epp.transport.native.protocol import NativeProtocol, Shared
-from epp.transport.native.stream_table import ConnectionLimits
 from epp.transport.native.tls import ServerTls
 
 MAX_HELD_BYTES = 1 << 30
 _BACKLOG = 1024
 _HANDSHAKE_SECONDS = 10.0
-_SHUTDOWN_SECONDS = 2.0
+_SHUTDOWN_SECONDS = 1.0
 
 
 class NativeServer:
@@ -75,6 +75,7 @@ class NativeServer:
         if self._server is None:
             return
         self._server.close()
+        self._shared.is_stopping = True
         connections = self._shared.connections
         all_gone = asyncio.Event()
         self._shared.on_empty = all_gone.set

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
-from epp.transport.native.frames import LARGEST_WINDOW, ErrorCode, StreamFault
-from epp.transport.native.messages import PREFIX, PREFIX_BYTES, MessageFault, MessageReader
+from epp.transport.native.frames import DEFAULT_FRAME_BYTES, LARGEST_WINDOW, ErrorCode, StreamFault
+from epp.transport.native.messages import MessageFault, MessageReader
 from epp.transport.native.outbox import Buffer, Timer
 from epp.transport.native.responses import response_head, trailers, trailers_only
+from epp.transport.native.send_queue import SendQueue, close_generator
 from epp.transport.streams import StatusCode, StreamHandler
 
 if TYPE_CHECKING:
@@ -38,12 +38,10 @@ class Stream:
         "_end",
         "_handler",
         "_has_head",
-        "_held",
         "_method",
         "_opened_at",
         "_queue",
         "_reader",
-        "_rest",
         "_table",
         "deadline",
         "is_over",
@@ -68,9 +66,7 @@ class Stream:
         self._method = method
         self._content_left = head.content_length
         self._reader = MessageReader(method.limits, table.held, head.is_identity)
-        self._queue: deque[bytes | Iterator[bytes]] = deque()
-        self._rest: list[Buffer] = []
-        self._held = 0
+        self._queue = SendQueue(table.held, method.limits.max_send_bytes)
         self._has_head = False
         self._end: StreamEnd | None = None
         self._handler: StreamHandler | None = None
@@ -79,7 +75,7 @@ class Stream:
     @property
     def is_blocked(self) -> bool:
         """Whether something is queued that the peer does not take now."""
-        return bool(self._queue or self._rest)
+        return bool(self._queue)
 
     def start(self) -> None:
         """Make the handler."""
@@ -91,17 +87,9 @@ class Stream:
     def send(self, messages: Iterable[bytes]) -> None:
         """Queue messages, in order (see `Outlet`)."""
         if self._end is not None:
-            _close(messages)
+            close_generator(messages)
             return
-        if isinstance(messages, tuple | list):
-            self._hold(sum(map(len, messages)))
-            self._queue.extend(messages)
-            if self._table.held.is_exceeded:
-                text = "the server holds as much as it can of answers that are not read"
-                self.fail(StatusCode.RESOURCE_EXHAUSTED, text)
-                return
-        else:
-            self._queue.append(iter(messages))
+        self._queue.put(messages)
         if not self.is_ready:
             self._table.outbox.ready(self)
 
@@ -109,7 +97,7 @@ class Stream:
         """End the stream once everything queued has gone out."""
         if self._end is None:
             self._end = StreamEnd(code, message)
-            if not self._queue and not self._rest:
+            if not self._queue:
                 self._finish()
 
     def receive(self, data: bytes, start: int, end: int) -> None:
@@ -160,11 +148,17 @@ class Stream:
         """Write one DATA frame of what is queued; whether another one could follow."""
         if self.is_over:
             return False
+        if self._queue.is_overflowing:
+            text = "the server holds as much as it can of answers that are not read"
+            self.fail(StatusCode.RESOURCE_EXHAUSTED, text)
+            return False
         outbox = self._table.outbox
         parts: list[Buffer] = []
         failure = None
         try:
-            self._fill(parts, max(0, min(outbox.max_frame, outbox.window, self.send_window)))
+            self._queue.fill(
+                parts, max(0, min(DEFAULT_FRAME_BYTES, outbox.window, self.send_window))
+            )
         except Exception as error:  # noqa: BLE001 - a generator's, logged below
             failure = error
         if self.is_over:
@@ -175,7 +169,7 @@ class Stream:
         if failure is not None:
             self._handler_failed(failure)
             return False
-        if self._queue or self._rest:
+        if self._queue:
             return self.send_window > 0
         if self._end is not None:
             self._finish()
@@ -188,7 +182,7 @@ class Stream:
         if self.is_over:
             return
         self._disconnect(code, message)
-        self._drop_queue()
+        self._queue.drop()
         if not self.is_over:
             self._finish()
 
@@ -198,57 +192,6 @@ class Stream:
             return
         self._disconnect(code, "")
         self._over(code)
-
-    def _fill(self, parts: list[Buffer], room: int) -> None:
-        """Move what fits to `parts`; of a message that does not fit, the beginning."""
-        rest = self._rest
-        while True:
-            if rest:
-                if room == 0:
-                    return
-                buffer = rest[0]
-                part = memoryview(buffer)[:room]
-                if len(part) < len(buffer):
-                    rest[0] = memoryview(buffer)[room:]
-                else:
-                    del rest[0]
-                parts.append(part)
-                room -= len(part)
-                self._hold(-len(part))
-                continue
-            message = self._next()
-            if message is None:
-                return
-            size = len(message)
-            prefix = PREFIX.pack(0, size)
-            if size + PREFIX_BYTES <= room:
-                parts += (prefix, message)
-                room -= size + PREFIX_BYTES
-            else:
-                rest += (prefix, message) if size else (prefix,)
-                self._hold(size + PREFIX_BYTES)
-
-    def _next(self) -> bytes | None:
-        """Take the next message of the queue."""
-        queue = self._queue
-        message: bytes | None = None
-        while queue and message is None:
-            first = queue[0]
-            if isinstance(first, bytes):
-                message = queue.popleft()  # type: ignore[assignment]
-                self._hold(-len(first))
-            else:
-                message = next(first, None)
-                if message is None and queue and queue[0] is first:
-                    queue.popleft()
-        limit = self._method.limits.max_send_bytes
-        if limit is not None and message is not None and len(message) > limit:
-            raise ValueError(f"an answer of {len(message)} bytes, more than {limit} are allowed")
-        return message
-
-    def _hold(self, size: int) -> None:
-        self._held += size
-        self._table.held.used += size
 
     def _send_head(self) -> None:
         if not self._has_head:
@@ -274,7 +217,7 @@ class Stream:
     def _over(self, code: StatusCode) -> None:
         """Let go of everything, so that a stream's memory is free at once."""
         self.is_over = True
-        self._drop_queue()
+        self._queue.drop()
         self._reader.drop()
         self._handler = None
         if self.deadline is not None:
@@ -282,14 +225,6 @@ class Stream:
             self.deadline = None
         self._method.closed(code, self._opened_at)
         self._table.release(self)
-
-    def _drop_queue(self) -> None:
-        queue, self._queue = self._queue, deque()
-        self._rest = []
-        self._table.held.used -= self._held
-        self._held = 0
-        for messages in queue:
-            _close(messages)
 
     def _handler_failed(self, error: Exception) -> None:
         log.error("stream handler failed", method=self._method.path, exc_info=error)
@@ -318,12 +253,3 @@ class Stream:
             raise StreamFault(
                 self.stream_id, ErrorCode.PROTOCOL_ERROR, "more DATA than content-length says"
             )
-
-
-def _close(messages: object) -> None:
-    if not isinstance(messages, Generator):
-        return
-    try:
-        messages.close()
-    except Exception:
-        log.exception("closing a generator of messages failed")

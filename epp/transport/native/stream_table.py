@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from epp.transport.native.budgets import Allowance, HeldBytes
@@ -18,6 +17,7 @@ from epp.transport.native.frames import (
 )
 from epp.transport.native.header_assembly import HeaderBlock, unpadded
 from epp.transport.native.header_blocks import HeaderBlocks
+from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.methods import StreamMethod
 from epp.transport.native.outbox import Outbox, Timer
 from epp.transport.native.refused_request import RefusedRequest
@@ -29,22 +29,6 @@ from epp.transport.streams import StatusCode
 _RST_STREAM_BYTES = 4
 _REMEMBERED = 4096
 """So many streams that ended before the peer knew: more may come for them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionLimits:
-    """What one peer may do."""
-
-    receive_window: int = 16 * 1024 * 1024
-    """Bytes of DATA on their way, per stream and on the whole connection."""
-    max_streams: int = 100_000
-    """At once. High, as gateways open more than is announced before they have read it."""
-    burst_of_noise: int = 20_000
-    """Frames that bring nothing: pings, empty DATA, settings (RFC 9113 §10.5)."""
-    noise_per_second: float = 2_000
-    burst_of_resets: int = 20_000
-    """Streams opened and reset: a gateway that loses its clients resets all of theirs."""
-    resets_per_second: float = 200
 
 
 class StreamTable:

@@ -8,9 +8,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from epp.framework.errors import ConfigError
 from epp.gateway.health import HealthState
+from epp.gateway.health_methods import health_methods
 from epp.gateway.health_service import health_handler, health_server
-from epp.transport.grpc_aio import GrpcServer
-from tests.fakes.streams import TellingHandler, stream_server
+from tests.fakes.native_streams import native_server
+from tests.fakes.streams import StreamServer, TellingHandler, stream_server
 
 EXT_PROC = "envoy.service.ext_proc.v3.ExternalProcessor"
 READINESS = ["", "readiness", EXT_PROC, "inference-extension"]
@@ -23,16 +24,18 @@ def state() -> HealthState:
     return HealthState()
 
 
-@pytest.fixture(params=["health port", "ext_proc port"])
-def server(request: pytest.FixtureRequest, state: HealthState) -> GrpcServer:
+@pytest.fixture(params=["health port", "ext_proc port", "native ext_proc port"])
+def server(request: pytest.FixtureRequest, state: HealthState) -> StreamServer:
     if request.param == "health port":
         return health_server(state, port=0, address="127.0.0.1")
+    if request.param == "native ext_proc port":
+        return native_server(TellingHandler, methods=health_methods(state))
     return stream_server(TellingHandler, handlers=[health_handler(state)])
 
 
 @pytest.fixture
 async def health(
-    server: GrpcServer, state: HealthState
+    server: StreamServer, state: HealthState
 ) -> AsyncIterator[health_pb2_grpc.HealthStub]:
     port = await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
