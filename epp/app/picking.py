@@ -16,11 +16,13 @@ from epp.config.assembly import Assembly, assemble
 from epp.config.loader import MAX_BYTES, load_config, read_config
 from epp.config.plugin_registry import PluginRegistry
 from epp.config.summary import profile_lines
+from epp.data_layer.connection_budget import connections_within
 from epp.data_layer.data_layer import DataLayer
 from epp.data_layer.settings import DataLayerSettings
 from epp.framework.errors import ConfigError
 from epp.framework.request_handling import Parser
 from epp.support.file_watch import watch_file
+from epp.support.open_files import open_files_limit
 from epp.support.plugin_faults import PLUGIN_FAULTS
 from epp.support.regular_files import read_regular_file
 
@@ -74,6 +76,7 @@ class Picking:
                 ),
                 gauge_refresh_seconds=options.refresh_prometheus_metrics_interval,
                 fresh_seconds=options.metrics_staleness_threshold,
+                max_connections=connections_within(open_files_limit()),
             ),
             rng=rng,
         )

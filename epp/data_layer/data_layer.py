@@ -53,7 +53,7 @@ class DataLayer:
         self._metrics = metrics
         self._settings = settings or DataLayerSettings()
         self._now = now
-        self._pages = pages or Pages(self._settings.timeout_seconds)
+        self._pages = pages or Pages(self._settings.timeout_seconds, self._settings.max_connections)
         self._pace = Pace(self._settings, now, self._hasten_soon)
         context = PollContext(
             pages=self._pages,

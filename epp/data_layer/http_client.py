@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+from epp.data_layer.connection_budget import REFUSED, ConnectionBudget
 from epp.data_layer.http_answer import Answer, AnswerReader, NotUnderstood, TooLarge
 from epp.data_layer.page import PageReader, reason_of
 from epp.support.addresses import join_host_port
@@ -48,12 +49,14 @@ class RawPage:
         target: HttpTarget,
         reader: PageReader,
         tasks: TaskOwner,
+        budget: ConnectionBudget,
         on_foreign: Callable[[], None],
     ) -> None:
         self._host = target.host
         self._port = target.port
         self._reader = reader
         self._tasks = tasks
+        self._budget = budget
         self._on_foreign = on_foreign
         self._connection: _Connection | None = None
         self._may_repeat = False
@@ -84,7 +87,7 @@ class RawPage:
 
     def answered(self, answer: Answer) -> None:
         """The connection read an answer."""
-        if answer.is_last:
+        if answer.is_last or self._budget.is_wanted():
             self.abort()
         if answer.status == _OK:
             self._reader.page(answer.body)
@@ -117,8 +120,14 @@ class RawPage:
 
     def _connect(self) -> None:
         self._may_repeat = False
-        connection = self._connection = _Connection(self, self._request)
-        connection.opening = self._tasks.spawn(self._open(connection), name="scrape connection")
+        if not self._budget.take():
+            self._reader.failure(REFUSED)
+            return
+        connection = self._connection = _Connection(self, self._request, self._budget)
+        opening = self._tasks.spawn(self._open(connection), name="scrape connection")
+        connection.opening = opening
+        # Not in the coroutine: one that is cancelled at once never begins.
+        opening.add_done_callback(connection.opened)
 
     async def _open(self, connection: _Connection) -> None:
         loop = asyncio.get_running_loop()
@@ -127,16 +136,15 @@ class RawPage:
         except (OSError, UnicodeError) as error:
             if connection is self._connection:
                 self.refused(reason_of(error))
-        finally:
-            connection.opening = None
 
 
 class _Connection(asyncio.Protocol):
     """One connection; its page is None once nobody is interested any more."""
 
-    def __init__(self, page: RawPage, request: bytes) -> None:
+    def __init__(self, page: RawPage, request: bytes, budget: ConnectionBudget) -> None:
         self._page: RawPage | None = page
         self._first_request = request
+        self._budget = budget
         self._transport: asyncio.Transport | None = None
         self._answer = AnswerReader()
         self._is_asking = True
@@ -155,6 +163,12 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
         elif self.opening is not None:
             self.opening.cancel()
+
+    def opened(self, _: asyncio.Task[None]) -> None:
+        """The attempt to connect is over, with or without success."""
+        self.opening = None
+        if self._transport is None:
+            self._budget.give_back()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -185,6 +199,7 @@ class _Connection(asyncio.Protocol):
         self._end("the server closed the connection")
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._budget.give_back()
         self._end("the connection was closed" if exc is None else reason_of(exc))
 
     def _end(self, reason: str) -> None:

@@ -31,9 +31,10 @@ _Identity = tuple[bool, Path | None, Path | None, Path | None]
 class CompleteClient:
     """Owns the session and the TLS contexts; both are made when they are first needed."""
 
-    def __init__(self, tasks: TaskOwner, timeout_seconds: float) -> None:
+    def __init__(self, tasks: TaskOwner, timeout_seconds: float, max_connections: int) -> None:
         self._tasks = tasks
         self._timeout = timeout_seconds
+        self._max_connections = max_connections
         self._session: aiohttp.ClientSession | None = None
         self._contexts: dict[_Identity, tuple[ssl.SSLContext, float]] = {}
         self._building = asyncio.Lock()
@@ -49,7 +50,9 @@ class CompleteClient:
         session = self._session
         if session is None:
             session = self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, limit_per_host=_CONNECTIONS_PER_HOST),
+                connector=aiohttp.TCPConnector(
+                    limit=self._max_connections, limit_per_host=_CONNECTIONS_PER_HOST
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=self._timeout),
                 headers={"Accept": ACCEPT, "User-Agent": "epp"},

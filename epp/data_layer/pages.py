@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from epp.data_layer.connection_budget import ConnectionBudget
 from epp.data_layer.http_client import RawPage, is_plain
 from epp.data_layer.http_fallback import CompleteClient
 from epp.data_layer.page import Page, PageReader
@@ -16,14 +17,15 @@ if TYPE_CHECKING:
 class Pages:
     """Opens pages, and owns what they share."""
 
-    def __init__(self, timeout_seconds: float) -> None:
+    def __init__(self, timeout_seconds: float, max_connections: int) -> None:
         self._tasks = TaskOwner()
-        self._complete = CompleteClient(self._tasks, timeout_seconds)
+        self._budget = ConnectionBudget(max_connections)
+        self._complete = CompleteClient(self._tasks, timeout_seconds, max_connections)
 
     def open(self, target: HttpTarget, reader: PageReader) -> Page:
         """The page `target` names; nothing is asked yet."""
         if is_plain(target):
-            return _PlainPage(target, reader, self._tasks, self._complete)
+            return _PlainPage(target, reader, self._tasks, self._budget, self._complete)
         return self._complete.page(target, reader)
 
     async def aclose(self) -> None:
@@ -36,10 +38,15 @@ class _PlainPage:
     """Read raw; after an answer that was not understood completely, until that fails too."""
 
     def __init__(
-        self, target: HttpTarget, reader: PageReader, tasks: TaskOwner, complete: CompleteClient
+        self,
+        target: HttpTarget,
+        reader: PageReader,
+        tasks: TaskOwner,
+        budget: ConnectionBudget,
+        complete: CompleteClient,
     ) -> None:
         self._reader = reader
-        self._raw = RawPage(target, reader, tasks, self._change)
+        self._raw = RawPage(target, reader, tasks, budget, self._change)
         told = PageReader(page=reader.page, failure=self._complete_failed)
         self._complete = complete.page(target, told)
         self._current: Page = self._raw

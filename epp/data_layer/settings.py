@@ -25,6 +25,8 @@ class DataLayerSettings:
     """From asking to the whole page."""
     max_scrapes_per_second: float = 6000.0
     """Of the process: intervals are stretched so that a large pool is not asked more often."""
+    max_connections: int = 10_000
+    """Of the process, to endpoints; see `connections_within`."""
     gauge_refresh_seconds: float = 5.0
     """Pause between updates of the pool's gauges (`--refresh-prometheus-metrics-interval`)."""
     fresh_seconds: float = 2.0

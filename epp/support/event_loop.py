@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from epp.support.open_files import raise_open_files_limit
+
 Result = TypeVar("Result")
 
 
 def run_in_loop(main: Coroutine[Any, Any, Result]) -> Result:
-    """Run `main` in a new event loop, as `asyncio.run` does."""
+    """Run `main` in a new event loop, as `asyncio.run` does, with all the files it may open."""
+    raise_open_files_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(main)
 

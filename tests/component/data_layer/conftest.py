@@ -20,6 +20,8 @@ from epp.data_layer.pages import Pages
 from epp.framework.data_layer import HttpTarget
 from tests.fakes.page_server import PageServer, page_server
 
+MOST_CONNECTIONS = 3
+
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
@@ -56,7 +58,7 @@ async def server() -> AsyncIterator[PageServer]:
 
 @pytest.fixture
 async def pages() -> AsyncIterator[Pages]:
-    pages = Pages(timeout_seconds=20)
+    pages = Pages(timeout_seconds=20, max_connections=MOST_CONNECTIONS)
     yield pages
     await pages.aclose()
 

@@ -7,10 +7,11 @@ import ssl
 
 import pytest
 
+from epp.data_layer.connection_budget import REFUSED
 from epp.data_layer.http_answer import MAX_BODY_BYTES
 from epp.data_layer.pages import Pages
 from epp.framework.data_layer import HttpTarget
-from tests.component.data_layer.conftest import Authority, OpenPage, ReadPage
+from tests.component.data_layer.conftest import MOST_CONNECTIONS, Authority, OpenPage, ReadPage
 from tests.fakes.eventually import eventually
 from tests.fakes.page_server import PageServer, answer, chunked, page_server
 
@@ -375,3 +376,36 @@ async def test_a_certificate_that_is_missing_is_a_failure(
     )
 
     assert await ReadPage(pages, target).read() == "no such file or directory"
+
+
+async def test_few_connections_go_round_among_many_pages(
+    server: PageServer, open_page: OpenPage
+) -> None:
+    server.reply = answer(b"page")
+    pages = [open_page() for _ in range(MOST_CONNECTIONS + 1)]
+
+    outcomes = [await page.read() for page in pages]
+    assert outcomes == [*[b"page"] * MOST_CONNECTIONS, REFUSED]
+    assert server.connections == MOST_CONNECTIONS
+
+    assert await pages[0].read() == b"page"
+    await eventually(lambda: server.open_connections < MOST_CONNECTIONS)
+    assert [await page.read() for page in pages[1:]] == [b"page"] * MOST_CONNECTIONS
+
+
+async def test_connections_that_fail_or_are_given_up_can_be_had_again(
+    server: PageServer, open_page: OpenPage
+) -> None:
+    nobody, hasty, page = open_page(port=1), open_page(), open_page()
+
+    for _ in range(2 * MOST_CONNECTIONS):
+        assert await nobody.read() != REFUSED
+    for _ in range(2 * MOST_CONNECTIONS):
+        hasty.page.fetch()
+        hasty.page.abort()
+    server.reply = answer(b"page")
+    async with asyncio.timeout(10):
+        while await page.read() == REFUSED:  # noqa: ASYNC110 - nothing signals it
+            await asyncio.sleep(0)
+        for _ in range(MOST_CONNECTIONS - 1):
+            assert await open_page().read() == b"page"
