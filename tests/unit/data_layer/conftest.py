@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -109,7 +110,7 @@ def play() -> Play:
         listeners: Sequence[EndpointListener] = (),
         *,
         pods: int = 1,
-        **settings: float,
+        **settings: Any,
     ) -> None:
         async def told() -> None:
             chosen = DataLayerSettings(**settings)
