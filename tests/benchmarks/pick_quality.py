@@ -1,7 +1,10 @@
-"""What a pick is worth to clients: part of `make bench`, how to read it is in docs/performance.md.
+"""What a pick is worth to clients; how to read it is in docs/performance.md.
 
-Real Envoy, one picker and simulated model servers; open-loop traffic whose prompts begin with one
-of many shared texts. The same requests, at the same times, go to each configuration in turn.
+    python -m tests.benchmarks.pick_quality --cells shared/0.9 lora/burst --seeds 1 2
+
+The picker before a simulated fleet, in virtual time: the same figures on any machine. With
+`--through-envoy` a smaller run in real time: Envoy, one picker and simulated model servers. The
+same requests, at the same times, go to each configuration in turn.
 """
 
 from __future__ import annotations
@@ -13,13 +16,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, quantiles
+from statistics import geometric_mean
 
 import httpx
 
 from epp.support.event_loop import run_in_loop
+from tests.benchmarks.simulated_fleet import CELLS, SECONDS, Outcome, pooled, run_picker
 from tests.fakes.stack import MODEL, PortSource, Simulator, Stack, sum_of
 
 SERVERS = 4
@@ -41,37 +44,87 @@ ROUND_ROBIN = """
 schedulingProfiles: [{name: default, plugins: [{pluginRef: max-score-picker}]}]
 plugins: [{type: max-score-picker}]
 """
-CONFIGURATIONS = {"round robin": ROUND_ROBIN, "default configuration": ""}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What clients and model servers saw of one run."""
-
-    ttft_seconds: Sequence[float]
-    hit_ratio: float
-    failed: int
-
-    @property
-    def mean(self) -> float:
-        return fmean(self.ttft_seconds)
-
-    @property
-    def p95(self) -> float:
-        return quantiles(self.ttft_seconds, n=20)[-1]
+LORA_AFFINITY = """
+plugins:
+- type: queue-scorer
+- type: kv-cache-utilization-scorer
+- type: prefix-cache-scorer
+- type: lora-affinity-scorer
+schedulingProfiles:
+- name: default
+  plugins:
+  - {pluginRef: queue-scorer, weight: 2}
+  - {pluginRef: kv-cache-utilization-scorer, weight: 2}
+  - {pluginRef: prefix-cache-scorer, weight: 3}
+  - {pluginRef: lora-affinity-scorer, weight: 2}
+"""
+EXPECTED_WORK = (Path(__file__).parents[2] / "config/examples/expected-work.yaml").read_text()
+# What loading one costs these engines is 3,000 tokens of prompts.
+DEAR_ADAPTERS = """
+plugins:
+- type: expected-work-scorer
+  parameters: {adapterLoadTokens: 2000, adapterSlotTokens: 3000}
+- type: max-score-picker
+"""
+DEFAULT = "default"
+CONFIGURATIONS = {DEFAULT: "", "round robin": ROUND_ROBIN, "expected work": EXPECTED_WORK}
+WITH_LORA = {
+    **CONFIGURATIONS,
+    "default + lora-affinity": LORA_AFFINITY,
+    "expected work, adapters 2000 + 3000": DEAR_ADAPTERS,
+}
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--seed", type=int, default=1)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cells", nargs="+", choices=CELLS, default=CELLS, metavar="CELL")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--through-envoy", action="store_true")
     arguments = parser.parse_args()
+    if arguments.through_envoy:
+        print_through_envoy(arguments.seconds, arguments.seeds[0])
+    else:
+        print_cells(arguments.cells, arguments.seeds, arguments.seconds)
+
+
+def print_cells(cells: Sequence[str], seeds: Sequence[int], seconds: float) -> None:
+    """A line for each cell, as soon as it is known, and one for all of those without adapters."""
+    names = list(WITH_LORA)
+    print(f"| cell | {DEFAULT}, mean s, p95 s, hits | {' | '.join(names[1:])} |")
+    print("|---" * (len(names) + 1) + "|")
+    ratios: dict[str, list[tuple[float, float]]] = {}
+    for cell in cells:
+        configurations = WITH_LORA if cell.startswith("lora/") else CONFIGURATIONS
+        outcomes = {
+            name: pooled([run_picker(cell, text, seed, seconds=seconds) for seed in seeds])
+            for name, text in configurations.items()
+        }
+        base = outcomes[DEFAULT]
+        columns = [f"{base.mean:.2f}, {base.p95:.2f}, {base.hit_ratio:.0%}"]
+        for name in names[1:]:
+            if (outcome := outcomes.get(name)) is None:
+                columns.append("")
+                continue
+            mean, p95 = outcome.mean / base.mean, outcome.p95 / base.p95
+            columns.append(f"{mean:.2f}, {p95:.2f}, {outcome.hit_ratio:.0%}")
+            if configurations is CONFIGURATIONS:
+                ratios.setdefault(name, []).append((mean, p95))
+        print(f"| {cell} | {' | '.join(columns)} |", flush=True)
+    for name, pairs in ratios.items():
+        mean, p95 = (geometric_mean(values) for values in zip(*pairs, strict=True))
+        print(f"{name}, geometric mean without adapters: mean {mean:.2f}, p95 {p95:.2f}")
+
+
+def print_through_envoy(seconds: float, seed: int) -> None:
+    """One run of each configuration in real time."""
     outcomes = {
-        name: run_configuration(text, arguments.seconds, arguments.seed)
-        for name, text in CONFIGURATIONS.items()
+        name: run_configuration(text, seconds, seed) for name, text in CONFIGURATIONS.items()
     }
-    base = outcomes["round robin"]
+    base = outcomes[DEFAULT]
     print("| configuration | mean TTFT, ms | p95, ms | prefix-cache hits | failed |", end="")
     print(" mean, ratio | p95, ratio |")
     print("|---|---|---|---|---|---|---|")

@@ -49,14 +49,26 @@ class DispatchedWork:
 class Dispatch:
     """What one request adds to one endpoint, kept with the request to be taken back once."""
 
-    __slots__ = ("_is_over", "_is_waiting", "_work", "adapter", "endpoint", "tokens")
+    __slots__ = (
+        "_adapter",
+        "_is_over",
+        "_is_waiting",
+        "_work",
+        "endpoint",
+        "may_wait_for_adapter",
+        "tokens",
+    )
 
     def __init__(
         self, endpoint: EndpointId, work: DispatchedWork, tokens: int, adapter: str, places: int
     ) -> None:
         self.endpoint = endpoint
         self.tokens = tokens
-        self.adapter = adapter
+        self.may_wait_for_adapter = bool(adapter) and (
+            adapter not in work.recent_adapters or bool(work.adapters.keys() - {adapter})
+        )
+        """Whether its adapter may have to be loaded, or others be loaded before."""
+        self._adapter = adapter
         self._work = work
         self._is_waiting = True
         self._is_over = False
@@ -78,8 +90,8 @@ class Dispatch:
         self._is_over = True
         self.first_chunk()
         self._work.requests -= 1
-        if self.adapter:
-            self._work.adapter_done(self.adapter)
+        if self._adapter:
+            self._work.adapter_done(self._adapter)
 
 
 class SentRequest:

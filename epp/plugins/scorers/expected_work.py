@@ -113,7 +113,7 @@ class ExpectedWorkScorer(Scorer, PreRequest, ResponseHeader, ResponseProgress):
             waiting = self._work_of(endpoint).waiting_tokens
             sent.entries[name] = entry = self._dispatch(request, endpoint, tokens)
             # The wait for an adapter, or for another stage, is not the endpoint's pace.
-            if len(result.profiles) == 1 and not entry.adapter:
+            if len(result.profiles) == 1 and not entry.may_wait_for_adapter:
                 sent.ahead_tokens = waiting + tokens
 
     def response_header(
