@@ -72,7 +72,7 @@ def build_request_path(
         plan=plan,
         outliers=outliers,
         metrics=metrics,
-        on_end=Completion(body_hooks, reporter, outliers),
+        on_end=Completion(body_hooks, reporter, outliers, now),
         settings=settings.director,
         rng=rng,
         now=now,

@@ -44,7 +44,7 @@ class Picker:
             plan=assembly.plan,
             outliers=self._outliers,
             metrics=metrics,
-            on_end=Completion(BodyHooksAtOnce(), Reporter(metrics, now=now), self._outliers),
+            on_end=Completion(BodyHooksAtOnce(), Reporter(metrics, now=now), self._outliers, now),
             settings=DirectorSettings(failure_mode=FailureMode.FAIL_CLOSE),
             rng=rng,
             now=now,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from epp.framework.headers import Headers
@@ -17,10 +19,17 @@ if TYPE_CHECKING:
 class Completion:
     """Listener for the end of active requests."""
 
-    def __init__(self, body_hooks: BodyHooks, reporter: Reporter, outliers: OutlierMemory) -> None:
+    def __init__(
+        self,
+        body_hooks: BodyHooks,
+        reporter: Reporter,
+        outliers: OutlierMemory,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._body_hooks = body_hooks
         self._outliers = outliers
         self._reporter = reporter
+        self._now = now
 
     def __call__(self, active: ActiveRequest, cause: TerminationCause) -> None:
         """Tell the hooks and the reporter how `active` ended."""
@@ -34,7 +43,10 @@ class Completion:
         if active.endpoints:
             first = active.endpoints[0]
             endpoint = active.serving or first
-            self._outliers.ended(endpoint, response.status)
+            silent_for = 0.0
+            if cause is TerminationCause.CLIENT_DISCONNECT and not response.started:
+                silent_for = self._now() - (active.answered_at or active.received_at)
+            self._outliers.ended(endpoint, response.status, silent_for=silent_for)
             if endpoint.id != first.id:
                 # Retried elsewhere: nothing is known of the first, but it is not being probed.
                 self._outliers.ended(first, 0)

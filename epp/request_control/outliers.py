@@ -2,7 +2,8 @@
 
 Kubernetes calls a pod ready whose model server answers every request with 503, and such a server
 looks idle: it would attract the traffic it fails. So errors in a row take an endpoint out of the
-candidates, for longer each time; then single requests probe whether it works again.
+candidates, for longer each time; then single requests probe whether it works again. Never answering
+is an error, too.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ class OutlierSettings:
     first_ejection: float = 5.0
     """Doubled each time, until a request succeeds."""
     longest_ejection: float = 300.0
+    silence: float = 10.0
+    """A client that gives up after having waited so long for the first sign of an answer counts as
+    an error: a server that hangs answers nothing, and nobody else tells of it."""
     largest_share: float = 0.5
     """Of the candidates of any request; the others stay, however many errors they answer with."""
 
@@ -88,12 +92,13 @@ class OutlierMemory:
         if self._out and (record := self._records.get(endpoint.state)) is not None:
             record.has_probe = record.until is not None
 
-    def ended(self, endpoint: Endpoint, status: int) -> None:
-        """A request to `endpoint` is over; `status` is 0 if there was no answer."""
+    def ended(self, endpoint: Endpoint, status: int, *, silent_for: float = 0.0) -> None:
+        """A request to `endpoint` is over; `status` is 0 if there was no answer, and `silent_for`
+        is how long its client waited for one in vain."""
         record = self._records.get(endpoint.state)
         if record is not None:
             record.has_probe = False
-        if is_error(status):
+        if is_error(status) or silent_for >= self._settings.silence:
             self._failed(endpoint, record)
         elif status and record is not None:
             self._worked(endpoint, record)
@@ -122,7 +127,9 @@ class OutlierMemory:
             return  # the answer to a request that was sent before the ejection
         if record.until is None:
             self._count_out(1)
-            log.warning("endpoint ejected: it answers with errors", endpoint=endpoint.address)
+            log.warning(
+                "endpoint ejected: it answers with errors, or not at all", endpoint=endpoint.address
+            )
         seconds = min(settings.first_ejection * 2**record.ejections, settings.longest_ejection)
         record.ejections = min(record.ejections + 1, 30)
         record.until = now + seconds

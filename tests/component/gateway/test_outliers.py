@@ -31,3 +31,20 @@ async def test_five_errors_in_a_row_cost_an_endpoint_its_traffic() -> None:
         assert after == {GOOD: 20}
         assert picker.metric("epp_endpoint_ejections_total") == 1
         assert picker.metric("epp_ejected_endpoints") == 1
+
+
+async def test_a_server_that_never_answers_loses_its_traffic() -> None:
+    now = 1000.0
+    async with running_picker([BAD, GOOD], now=lambda: now) as picker:
+        for _ in range(5):
+            exchange = picker.exchange()
+            await exchange.post(BODY)
+            while await exchange.picked() != BAD:
+                exchange.cancel()
+                exchange = picker.exchange()
+                await exchange.post(BODY)
+            now += 10.0
+            exchange.cancel()
+            await picker.settled()
+
+        assert {await served(picker) for _ in range(10)} == {GOOD}

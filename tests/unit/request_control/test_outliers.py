@@ -65,6 +65,18 @@ def test_a_request_without_an_answer_is_no_error_and_no_success() -> None:
     assert memory.left_out() == {A}
 
 
+def test_clients_that_give_up_after_a_long_silence_count_as_errors() -> None:
+    memory = Memory()
+    for _ in range(5):
+        memory.memory.ended(A, 0, silent_for=9.9)
+    assert memory.left_out() == set()
+
+    for _ in range(5):
+        memory.memory.ended(A, 0, silent_for=10.0)
+
+    assert memory.left_out() == {A}
+
+
 def test_after_the_ejection_one_request_at_a_time_probes_the_endpoint() -> None:
     memory = Memory()
     memory.answers(A, *[503] * 5)
