@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw
 
-MAX_CONTAINERS = 100_000
+MAX_CONTAINERS = 65_536
 """Objects and arrays in one body; their number, not their length, is what reading costs."""
 
 ABSENT = Raw(b"")

@@ -14,6 +14,9 @@ HEADER_TEXT = 128
 MAX_JPEG_TEXT = 256 * 1024
 """Base64 in which the size of a JPEG is looked for: behind its thumbnail and colour profile."""
 
+MAX_JPEG_SEGMENTS = 128
+"""Segments in which it is looked for: a body has room for millions of empty ones."""
+
 MAX_PREFIX = 256
 """Bytes of a `data:` URL in which its data must begin."""
 
@@ -76,7 +79,9 @@ def _webp_size(header: bytes) -> Size | None:
 def _jpeg_size(data: bytes) -> Size | None:
     """The size in the start of frame, found by walking over the segments before it."""
     position = 2
-    while position + 9 <= len(data) and data[position] == 0xFF:
+    for _ in range(MAX_JPEG_SEGMENTS):
+        if position + 9 > len(data) or data[position] != 0xFF:
+            break
         marker = data[position + 1]
         if marker in _START_OF_FRAME:
             height, width = struct.unpack_from(">HH", data, position + 5)

@@ -21,6 +21,7 @@ from epp.framework.plugin import Parameters, PluginContext, Stability
 from epp.framework.request import InferenceRequest
 from epp.framework.request_control import DataProducer, PreRequest
 from epp.framework.scheduling import SchedulingResult
+from epp.plugins.producers.pseudo_tokens import MAX_MEDIA_PER_REQUEST
 from epp.plugins.producers.removed_endpoints import RemovedEndpoints
 
 DEFAULT_CACHE_MB = 4096
@@ -141,11 +142,12 @@ class MmEmbeddingsCacheProducer(DataProducer, PreRequest, EndpointListener):
         }
 
     def _items_of(self, prompt: TokenizedPrompt) -> tuple[MultiModalItem, ...]:
-        """Each item once; no more than a cache holds, since clients may name any number."""
+        """Each item once, and not too many of them, since clients may name any number."""
         items: dict[str, MultiModalItem] = {}
+        most = min(self._capacity, MAX_MEDIA_PER_REQUEST)
         for each in prompt.prompts:
             for feature in each.features:
-                if feature.hash and len(items) < self._capacity:
+                if feature.hash and len(items) < most:
                     key = _key_of(feature.hash)
                     items[key] = MultiModalItem(key, 1, feature.modality)
         return tuple(items.values())

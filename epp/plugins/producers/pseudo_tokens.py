@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 MAX_MEDIA_TOKENS_PER_REQUEST = 2 * 1024 * 1024
 """Tokens of all media of a request, one each apart: a short body must not become gigabytes."""
 
+MAX_MEDIA_PER_REQUEST = 1024
+"""Media of a request that are looked at: a body has room for a hundred thousand. Of those that
+follow there is one token each, which makes prompts that differ in them differ."""
+
 _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 """By length modulo 4."""
 
@@ -31,6 +35,7 @@ class PseudoTokens:
         self._estimate = estimate
         self._headers = headers
         self._left = MAX_MEDIA_TOKENS_PER_REQUEST
+        self._media_left = MAX_MEDIA_PER_REQUEST
 
     def prompts(self, texts: Sequence[PromptText]) -> tuple[Prompt, ...]:
         """One prompt for each; token ids of the client stay as they are."""
@@ -48,16 +53,20 @@ class PseudoTokens:
                 length += len(piece)
                 continue
             padding = _PADDING[length % 4]
-            feature, tokens = self._media(piece, (length + len(padding)) // 4)
-            features.append(feature)
+            digest = xxhash.xxh64_intdigest(piece.content)
+            tokens = (digest & 0xFFFFFFFF).to_bytes(4, "little")
+            if self._media_left:
+                self._media_left -= 1
+                count = self._tokens_of(piece)
+                tokens *= count
+                offset = (length + len(padding)) // 4
+                features.append(MultiModalFeature(piece.modality, f"{digest:016x}", offset, count))
             joined += padding, tokens
             length += len(padding) + len(tokens)
         joined.append(_PADDING[length % 4])
         return Prompt(b"".join(joined), tuple(features))
 
-    def _media(self, media: Media, offset: int) -> tuple[MultiModalFeature, bytes]:
-        digest = xxhash.xxh64_intdigest(media.content)
+    def _tokens_of(self, media: Media) -> int:
         count = min(self._estimate.tokens(media, self._headers), self._left + 1)
         self._left -= count - 1
-        tokens = (digest & 0xFFFFFFFF).to_bytes(4, "little") * count
-        return MultiModalFeature(media.modality, f"{digest:016x}", offset, count), tokens
+        return count

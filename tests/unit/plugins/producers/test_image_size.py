@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epp.plugins.producers.image_size import MAX_JPEG_TEXT, image_size
+from epp.plugins.producers.image_size import MAX_JPEG_SEGMENTS, MAX_JPEG_TEXT, image_size
 
 
 def png(width: int, height: int) -> bytes:
@@ -85,6 +85,7 @@ def test_a_frame_that_comes_too_late_is_not_looked_for() -> None:
     before = b"".join(segment(0xE2, bytes(65_000)) for _ in range(MAX_JPEG_TEXT // 65_000))
 
     assert image_size(url(jpeg(640, 480, before))) is None
+    assert image_size(url(jpeg(640, 480, segment(0xE2, b"") * MAX_JPEG_SEGMENTS))) is None
 
 
 def test_escaped_slashes_are_slashes() -> None:

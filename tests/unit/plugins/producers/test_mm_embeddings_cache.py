@@ -23,6 +23,7 @@ from epp.plugins.producers.mm_embeddings_cache import (
     MmEmbeddingsCacheParameters,
     MmEmbeddingsCacheProducer,
 )
+from epp.plugins.producers.pseudo_tokens import MAX_MEDIA_PER_REQUEST
 from epp.testing import FakeContext, built, endpoint_of, request_of
 
 E1, E2, E3 = POOL = tuple(endpoint_of(f"e{number}") for number in (1, 2, 3))
@@ -136,6 +137,15 @@ def test_a_client_with_endless_hashes_costs_no_more_than_others() -> None:
     assert match is not None
     assert len(match.requested) == len(match.matched) == 4
     assert all(len(item.hash) <= 128 for item in match.requested)
+
+
+def test_no_more_items_of_a_request_are_told_apart_than_anybody_sends() -> None:
+    producer = built(MmEmbeddingsCacheProducer, cache_size_in_mb_per_server=100_000)
+
+    [match, *_] = matches(producer, asking_for(*map(str, range(2 * MAX_MEDIA_PER_REQUEST))))
+
+    assert match is not None
+    assert len(match.requested) == MAX_MEDIA_PER_REQUEST
 
 
 def test_a_removed_endpoint_is_forgotten_and_late_requests_do_not_bring_it_back() -> None:

@@ -11,7 +11,11 @@ from epp.framework.headers import Headers
 from epp.framework.parsed_request import Media, MultiModalFeature, PromptText
 from epp.plugins.producers.media_estimate import MAX_MEDIA_TOKENS, MediaEstimate
 from epp.plugins.producers.media_parameters import Estimate
-from epp.plugins.producers.pseudo_tokens import MAX_MEDIA_TOKENS_PER_REQUEST, PseudoTokens
+from epp.plugins.producers.pseudo_tokens import (
+    MAX_MEDIA_PER_REQUEST,
+    MAX_MEDIA_TOKENS_PER_REQUEST,
+    PseudoTokens,
+)
 
 PIECE = st.binary(max_size=9) | st.builds(
     Media, st.sampled_from(["image", "audio", "file"]), st.binary(max_size=9)
@@ -72,6 +76,17 @@ def test_media_of_a_request_are_bounded_but_each_takes_part() -> None:
     assert lengths[:3] == [MAX_MEDIA_TOKENS, MAX_MEDIA_TOKENS, 3]
     assert lengths[3:] == [1] * 7
     assert first.count + second.count == MAX_MEDIA_TOKENS_PER_REQUEST + 10
+
+
+def test_of_endless_media_each_is_at_least_a_token() -> None:
+    pictures = [Media("image", b"%d" % number) for number in range(MAX_MEDIA_PER_REQUEST + 3)]
+
+    found, other = prompt(*pictures), prompt(*pictures[:-1], Media("image", b"other"))
+
+    assert len(found.features) == MAX_MEDIA_PER_REQUEST
+    assert found.count == sum(feature.length for feature in found.features) + 3
+    assert found.tokens[:-4] == other.tokens[:-4]
+    assert found.tokens != other.tokens
 
 
 @given(st.lists(PIECE), st.lists(PIECE))
