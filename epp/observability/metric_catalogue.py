@@ -332,10 +332,19 @@ CONFIG_RELOADS = CounterSpec(
     help="[ALPHA] Changed versions of the configuration file: taken over, or refused.",
     labels=("outcome",),
 )
+CONFIG_UP_TO_DATE = GaugeSpec(
+    name="epp_config_up_to_date",
+    help="[ALPHA] 1 while the configuration as it is now is in force, 0 while an older one is.",
+)
 POOL_RELOADS = CounterSpec(
     name="epp_pool_reloads_total",
     help="[ALPHA] Readings of the pool: success, or failure that kept the last good one.",
     labels=("outcome",),
+)
+POOL_FILE_UP_TO_DATE = GaugeSpec(
+    name="epp_pool_file_up_to_date",
+    help="[ALPHA] 1 while the pool file as it is now is in force, 0 while an older one is;"
+    " absent without such a file.",
 )
 READY = GaugeSpec(name="epp_ready", help="[ALPHA] 1 while health checks say SERVING, else 0.")
 ENDPOINTS = GaugeSpec(name="epp_endpoints", help="[ALPHA] Endpoints known to this process.")
@@ -459,7 +468,9 @@ CATALOGUE = (
             PLUGINS_SWITCHED_OFF,
             POOL_FILE_ERRORS,
             POOL_RELOADS,
+            POOL_FILE_UP_TO_DATE,
             CONFIG_RELOADS,
+            CONFIG_UP_TO_DATE,
             ENDPOINT_EJECTIONS,
             EJECTED_ENDPOINTS,
             READY,

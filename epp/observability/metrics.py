@@ -69,7 +69,10 @@ class Metrics:
         self._response_phase_errors = build.counter(catalogue.RESPONSE_PHASE_ERRORS).labels(())
         self._pool_file_errors = build.counter(catalogue.POOL_FILE_ERRORS)
         self._pool_reloads = build.counter(catalogue.POOL_RELOADS)
+        self._pool_file_up_to_date = build.gauge(catalogue.POOL_FILE_UP_TO_DATE)
         self._config_reloads = build.counter(catalogue.CONFIG_RELOADS)
+        self._config_up_to_date = build.gauge(catalogue.CONFIG_UP_TO_DATE).labels(())
+        self._config_up_to_date.set(1)
         self.requests_in_flight = build.gauge(catalogue.REQUESTS_IN_FLIGHT).labels(())
         self.buffered_bytes = build.gauge(catalogue.BUFFERED_BYTES).labels(())
         self.event_loop_lag_seconds = build.gauge(catalogue.EVENT_LOOP_LAG).labels(())
@@ -167,12 +170,14 @@ class Metrics:
         self._pool_file_errors.labels((kind,)).inc()
 
     def pool_reloaded(self, outcome: Literal["success", "failure"]) -> None:
-        """The pool was read again."""
+        """The pool file was read: it is in force, or the last good one stays."""
         self._pool_reloads.labels((outcome,)).inc()
+        self._pool_file_up_to_date.labels(()).set(outcome == "success")
 
     def config_reloaded(self, outcome: Literal["success", "failure"]) -> None:
         """A changed configuration was taken over, or refused."""
         self._config_reloads.labels((outcome,)).inc()
+        self._config_up_to_date.set(outcome == "success")
 
     def pool_changed(self, name: str, endpoints: int) -> None:
         """The pool `name` now has so many endpoints; another pool's series goes away."""

@@ -222,6 +222,7 @@ async def test_a_wrong_file_changes_nothing_until_it_is_right_again(
             during = await picks(ports.grpc)
             told = await problems(ports)
             failures = await reloads(ports, "failure")
+            was_up_to_date = await value_of(ports, "epp_config_up_to_date")
             write(config_file, BY_LABEL % "iron")
             await until_logged(lines, IN_FORCE)
             after = await picks(ports.grpc)
@@ -232,6 +233,8 @@ async def test_a_wrong_file_changes_nothing_until_it_is_right_again(
             assert await problems(ports) == []
             assert failures == 1
             assert await reloads(ports, "success") == 1
+            assert was_up_to_date == 0
+            assert await value_of(ports, "epp_config_up_to_date") == 1
 
 
 @pytest.mark.parametrize("replace", [remove, pipe, make_directory])

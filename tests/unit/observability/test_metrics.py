@@ -350,3 +350,12 @@ def test_a_model_name_with_a_lone_surrogate_still_gives_a_page(metrics: Metrics)
     metrics.request("m\udfff", "t", "f", 0).admitted(1)
 
     assert value_of(metrics, "llm_d_epp_request_total", model_name="m?") == 1
+
+
+def test_a_pool_file_is_up_to_date_while_its_last_version_is_in_force(metrics: Metrics) -> None:
+    assert "\nepp_pool_file_up_to_date" not in page(metrics)
+
+    metrics.pool_reloaded("failure")
+    assert value_of(metrics, "epp_pool_file_up_to_date") == 0
+    metrics.pool_reloaded("success")
+    assert value_of(metrics, "epp_pool_file_up_to_date") == 1
