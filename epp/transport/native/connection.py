@@ -41,6 +41,8 @@ from epp.transport.streams import StatusCode
 log = structlog.get_logger(__name__)
 
 _DRAINING = b"draining"
+_DRAINING_SECONDS = 1.0
+"""For the answer to that ping."""
 _ALIVE = b"are you?"
 _NOISE_PER_DATA_FRAME = 4
 """Peers answer DATA with WINDOW_UPDATEs, and some with pings."""
@@ -142,6 +144,7 @@ class Connection:
         if self.is_established:
             self.outbox.control(goaway(LARGEST_STREAM, ErrorCode.NO_ERROR))
             self.outbox.control(frame(PING, 0, 0, _DRAINING))
+            self._wire.call_later(_DRAINING_SECONDS, self._take_no_streams)
         else:
             self._take_no_streams()
 
@@ -149,10 +152,9 @@ class Connection:
         """End every stream now, and close."""
         if self.is_closed:
             return
-        self._is_draining = True
         self.table.takes_streams = False
         self.table.end_all(lambda stream: stream.fail(StatusCode.UNAVAILABLE, message))
-        self._take_no_streams()
+        self._close_if_drained()
 
     def pong(self, payload: bytes) -> None:
         """The peer answered a ping."""
@@ -202,7 +204,7 @@ class Connection:
         self._say_goodbye(fault.code, fault.reason)
 
     def _take_no_streams(self) -> None:
-        if self.is_closed:
+        if self.is_closed or not self.table.takes_streams:
             return
         self.table.takes_streams = False
         if not self.table:

@@ -355,8 +355,8 @@ def test_a_stream_that_ends_in_time_has_no_timer_left(peer: Peer) -> None:
     peer.handler.outlet.close()
     peer.read()
 
+    assert all(timer.is_cancelled for timer in peer.world.timers)
     peer.world.advance(2)
-
     assert peer.read() == []
     assert peer.observer.codes == ["OK"]
 
@@ -462,3 +462,33 @@ def test_the_table_is_kept_until_the_settings_are_acknowledged() -> None:
 
     assert len(second) < 25
     assert len(peer.handlers) == 2
+
+
+def test_our_table_is_given_up_once(peer: Peer) -> None:
+    blocks = []
+    for stream_id in (1, 3):
+        peer.send(peer.headers(stream_id, end=True))
+        peer.handler.outlet.close()
+        blocks += [f.payload for f in peer.read()]
+    assert [block.startswith(b"\x20") for block in blocks] == [True, False]
+
+
+def test_a_fault_while_draining_is_the_last_word(peer: Peer) -> None:
+    peer.send(peer.headers())
+    peer.connection.drain()
+    _, ping = peer.read()
+    peer.send(frame(PING, ACK, 0, ping.payload))
+
+    frames = peer.send(window_update(0, 0))
+
+    assert goaway_in(frames) is ErrorCode.PROTOCOL_ERROR
+
+
+def test_a_peer_that_does_not_answer_is_drained_all_the_same(peer: Peer) -> None:
+    peer.connection.drain()
+    peer.read()
+
+    peer.world.advance(1)
+
+    assert goaway_in(peer.read()) is ErrorCode.NO_ERROR
+    assert peer.world.is_closing
