@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -42,6 +42,8 @@ class EndpointPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Of the three before it; None: it was never heard of."""
     is_stale: bool = False
     """Whether they are too old to be believed: nothing is sent there while others are fresh."""
+    is_ejected: bool = False
+    """Whether it answers with errors, or not at all: at most single requests are sent there."""
 
 
 class PodPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +74,7 @@ def view_pool(
     not_ready_reasons: Sequence[str],
     problems: Sequence[str],
     unmatched: Iterable[tuple[Pod, str]],
+    is_ejected: Callable[[Endpoint], bool] = lambda _: False,
     now: float | None = None,
 ) -> PoolView:
     """The pool at one moment; `now` is the monotonic time that ages are told by."""
@@ -82,7 +85,9 @@ def view_pool(
         ready=not not_ready_reasons,
         not_ready_reasons=list(not_ready_reasons),
         problems=list(problems),
-        endpoints=[_endpoint(endpoint, now) for endpoint in snapshot.endpoints],
+        endpoints=[
+            _endpoint(endpoint, now, is_ejected(endpoint)) for endpoint in snapshot.endpoints
+        ],
         pods_without_endpoint=[
             PodPart(name=pod.name, namespace=pod.namespace, reason=reason)
             for pod, reason in unmatched
@@ -101,7 +106,7 @@ def _pool(pool: InferencePool) -> PoolPart:
     )
 
 
-def _endpoint(endpoint: Endpoint, now: float) -> EndpointPart:
+def _endpoint(endpoint: Endpoint, now: float, is_ejected: bool) -> EndpointPart:
     metrics = endpoint.metrics
     age = None if metrics.updated_at is None else round(now - metrics.updated_at, 3)
     return EndpointPart(
@@ -116,4 +121,5 @@ def _endpoint(endpoint: Endpoint, now: float) -> EndpointPart:
         kv_cache_usage=metrics.kv_cache_usage,
         metrics_age_seconds=age,
         is_stale=endpoint.is_stale,
+        is_ejected=is_ejected,
     )

@@ -119,7 +119,8 @@ class Application:
     def pool_view(self) -> PoolView:
         """The pool as operators see it."""
         snapshot = self._datastore.snapshot()
-        followed = (self._source, self._elector, self._picking, self._picking.data_layer)
+        outliers, scraping = self._path.outliers, self._picking.data_layer
+        followed = (self._source, self._elector, self._picking, scraping, outliers)
         problems = [each.problem for each in followed if each is not None]
         return view_pool(
             snapshot,
@@ -127,6 +128,7 @@ class Application:
             not_ready_reasons=self._health.not_ready_reasons(),
             problems=[problem for problem in problems if problem],
             unmatched=self._datastore.explanations(),
+            is_ejected=outliers.is_ejected,
         )
 
     async def start(self) -> BoundPorts:

@@ -44,6 +44,7 @@ class RequestPath:
     processor: ExternalProcessor
     director: Director
     guard: LoadGuard
+    outliers: OutlierMemory
     tasks: TaskOwner
 
 
@@ -95,5 +96,9 @@ def build_request_path(
         now=now,
     )
     return RequestPath(
-        processor=ExternalProcessor(context), director=director, guard=guard, tasks=tasks
+        processor=ExternalProcessor(context),
+        director=director,
+        guard=guard,
+        outliers=outliers,
+        tasks=tasks,
     )

@@ -8,7 +8,7 @@ from epp.admin.pool_view import EndpointPart, PoolPart, PoolView
 from epp.observability.safe_text import printable
 
 _MOST_REASON = 300
-_METRICS = ("WAITING", "RUNNING", "KV CACHE", "HEARD")
+_METRICS = ("WAITING", "RUNNING", "KV CACHE")
 
 
 def pool_table(view: PoolView, *, has_load: bool) -> str:
@@ -49,7 +49,7 @@ def _endpoints(view: PoolView, has_load: bool) -> Iterator[str]:
     if not view.endpoints:
         yield "no endpoint: every request is answered with 503"
         return
-    heading = ("ENDPOINT", "NAME", "IN FLIGHT", "RECENT PICKS", *_METRICS)
+    heading = ("ENDPOINT", "NAME", "IN FLIGHT", "RECENT PICKS", *_METRICS, "HEARD")
     rows = [heading, *(_endpoint(endpoint) for endpoint in view.endpoints)]
     shown = len(heading) if has_load else 2
     yield from _columns([row[:shown] for row in rows])
@@ -58,16 +58,21 @@ def _endpoints(view: PoolView, has_load: bool) -> Iterator[str]:
 def _endpoint(endpoint: EndpointPart) -> tuple[str, ...]:
     load = str(endpoint.in_flight), str(endpoint.recent_picks)
     age = endpoint.metrics_age_seconds
-    metrics = ("-",) * len(_METRICS)
+    metrics: tuple[str, ...] = ("-",) * len(_METRICS)
+    heard = "-"
+    marks = []
     if age is not None:
-        stale = " (stale)" * endpoint.is_stale
         metrics = (
             str(endpoint.waiting),
             str(endpoint.running),
             f"{endpoint.kv_cache_usage:.0%}",
-            f"{age:.1f}s{stale}",
         )
-    return endpoint.address, f"{endpoint.namespace}/{endpoint.name}", *load, *metrics
+        heard = f"{age:.1f}s"
+        marks += ["stale"] * endpoint.is_stale
+    marks += ["ejected"] * endpoint.is_ejected
+    if marks:
+        heard = f"{heard} ({', '.join(marks)})"
+    return endpoint.address, f"{endpoint.namespace}/{endpoint.name}", *load, *metrics, heard
 
 
 def _pods(view: PoolView) -> Iterator[str]:

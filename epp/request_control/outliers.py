@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+MOST_NAMED = 10
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutlierSettings:
@@ -86,6 +88,22 @@ class OutlierMemory:
         if not left_out:
             return candidates
         return [each for index, each in enumerate(candidates) if index not in left_out]
+
+    def is_ejected(self, endpoint: Endpoint) -> bool:
+        """Whether `endpoint` is ejected, or probed with single requests after an ejection."""
+        record = self._records.get(endpoint.state)
+        return record is not None and record.until is not None
+
+    @property
+    def problem(self) -> str | None:
+        """Who is ejected, in a sentence."""
+        if not self._out:
+            return None
+        present = self._present()
+        ejected = [endpoint.address for endpoint in present if self.is_ejected(endpoint)]
+        more = len(ejected) - MOST_NAMED
+        names = ", ".join([*ejected[:MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])
+        return f"{len(ejected)} of {len(present)} endpoints are ejected: {names}"
 
     def picked(self, endpoint: Endpoint) -> None:
         """A request goes to `endpoint`: the only one, as long as it is being probed."""

@@ -12,7 +12,15 @@ from epp.app.application import Application
 from epp.app.options import ServeOptions
 from epp.framework.errors import ConfigError
 from epp.gateway.service import SERVICE_NAME
-from tests.fakes.applications import BODY, get, health, options_for_tests, picks, running
+from tests.fakes.applications import (
+    BODY,
+    get,
+    health,
+    options_for_tests,
+    picks,
+    pool_page,
+    running,
+)
 from tests.fakes.eventually import eventually
 from tests.fakes.gateway_client import gateway_client
 
@@ -72,6 +80,29 @@ async def test_the_admin_port_shows_the_pool(pool_file: Path) -> None:
             "10.0.0.1:8000",
             "10.0.0.1:8001",
         ]
+
+
+async def test_the_admin_port_shows_what_is_ejected(pool_file: Path) -> None:
+    async with (
+        running(options(pool_file)) as (_, ports),
+        gateway_client(ports.grpc) as client,
+    ):
+        for _ in range(10):
+            exchange = client.exchange()
+            await exchange.post(BODY)
+            bad = (await exchange.picked()).endswith(":8001")
+            await exchange.response_headers({":status": "503" if bad else "200"}, end=True)
+            await exchange.answer()
+            await exchange.half_close()
+            await exchange.status()
+
+        page = await pool_page(ports.admin)
+
+    assert {each["address"]: each["isEjected"] for each in page["endpoints"]} == {
+        "10.0.0.1:8000": False,
+        "10.0.0.1:8001": True,
+    }
+    assert page["problems"] == ["1 of 2 endpoints are ejected: 10.0.0.1:8001"]
 
 
 async def test_the_metrics_port_is_scraped_after_a_request(pool_file: Path) -> None:

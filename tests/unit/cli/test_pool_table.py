@@ -70,6 +70,19 @@ def test_a_running_picker_shows_what_model_servers_said_and_when() -> None:
     assert any(row.endswith("0        0        0%        60.0s (stale)") for row in rows)
 
 
+def test_a_running_picker_shows_what_is_ejected() -> None:
+    datastore = datastore_with_pods()
+    unheard, stale = datastore.snapshot().endpoints
+    stale.state.metrics = EndpointMetrics(updated_at=40.0)
+    stale.state.is_stale = True
+
+    seen = view(datastore, now=100.0, is_ejected={unheard, stale}.__contains__)
+
+    rows = pool_table(seen, has_load=True).splitlines()
+    assert any(row.endswith("-        -        -         - (ejected)") for row in rows)
+    assert any(row.endswith("60.0s (stale, ejected)") for row in rows)
+
+
 def test_without_a_pool_there_are_reasons_and_problems() -> None:
     nothing = view(
         Datastore(), not_ready_reasons=["one", "another"], problems=["not valid:\n  spec.x: wrong"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from epp.framework.endpoint import Endpoint
 from epp.observability.metrics import Metrics
-from epp.request_control.outliers import OutlierMemory, OutlierSettings
+from epp.request_control.outliers import MOST_NAMED, OutlierMemory, OutlierSettings
 from epp.testing import endpoint_of
 
 SETTINGS = OutlierSettings(consecutive_errors=5, first_ejection=5.0, longest_ejection=300.0)
@@ -166,3 +166,27 @@ def test_whatever_happens_half_stays_and_success_brings_everybody_back(
 
     assert memory.memory.among(POOL) is POOL
     assert memory.metrics.ejected_endpoints.value == pytest.approx(0)
+
+
+def test_who_is_ejected_is_told_until_it_works_again() -> None:
+    memory = Memory()
+    assert memory.memory.problem is None
+
+    memory.answers(A, *[503] * 5)
+    memory.answers(B, 503)
+    assert memory.memory.problem == "1 of 4 endpoints are ejected: 10.0.0.1:8000"
+    assert [memory.memory.is_ejected(each) for each in (A, B)] == [True, False]
+
+    memory.now += 5.0
+    memory.answers(A, 200)
+    assert memory.memory.problem is None
+    assert not memory.memory.is_ejected(A)
+
+
+def test_of_many_that_are_ejected_the_first_are_named() -> None:
+    memory = Memory()
+    memory.pool = [endpoint_of(f"e{number}") for number in range(MOST_NAMED + 2)]
+    for endpoint in memory.pool:
+        memory.answers(endpoint, *[503] * 5)
+
+    assert str(memory.memory.problem).endswith(f".{MOST_NAMED - 1}:8000, and 2 more")
