@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import socket
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,6 +94,16 @@ class Certificates:
         self._pair = pair
         self._configuration = _configuration(pair)
         self._served = self._configuration
+        self._users: list[Callable[[CertificatePair], None]] = []
+
+    @property
+    def pair(self) -> CertificatePair:
+        """What new handshakes get now."""
+        return self._pair
+
+    def give_to(self, use: Callable[[CertificatePair], None]) -> None:
+        """Call `use` with every other pair; it raises `ConfigError` for one it can't use."""
+        self._users.append(use)
 
     def server_credentials(self) -> grpc.ServerCredentials:
         """Credentials of one server, which follow `replace`."""
@@ -104,6 +115,8 @@ class Certificates:
     def replace(self, pair: CertificatePair) -> None:
         """Use another pair from the next handshake on."""
         if pair != self._pair:
+            for use in self._users:
+                use(pair)
             self._pair = pair
             self._configuration = _configuration(pair)
 
@@ -114,11 +127,12 @@ class Certificates:
             async for _ in changes:
                 try:
                     pair = await asyncio.to_thread(load_pair, directory)
+                    is_new = pair != self._pair
+                    self.replace(pair)
                 except ConfigError as error:
                     log.warning("certificate not reloaded, the old one stays", error=str(error))
                     continue
-                if pair != self._pair:
-                    self.replace(pair)
+                if is_new:
                     log.info("certificate reloaded", directory=str(directory))
 
     def _next_configuration(self) -> grpc.ServerCertificateConfiguration | None:

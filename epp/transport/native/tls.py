@@ -37,7 +37,10 @@ class ServerTls:
 
     def replace(self, pair: CertificatePair) -> None:
         """Use another pair from the next handshake on; connections live on under theirs."""
-        _load(_new_context(), pair)  # a pair that can't be used must not reach the live context
+        try:
+            _load(_new_context(), pair)  # what can't be used must not reach the live context
+        except ssl.SSLError as error:
+            raise ConfigError(f"the certificate can't be used for TLS: {error.reason}") from error
         _load(self.context, pair)
 
 

@@ -1,12 +1,24 @@
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import pytest
+import uvloop
 
 from tests.fakes import streams
 from tests.fakes.native_streams import native_server
 from tests.fakes.streams import ServerFactory, Serving, stream_server
+
+
+def pytest_asyncio_loop_factories(
+    item: pytest.Item,
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Tests of the native transport run on both loops: their transports differ."""
+    if item.path.name.startswith("test_native"):
+        return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    return {"asyncio": asyncio.new_event_loop}
 
 
 @pytest.fixture(params=[stream_server, native_server], ids=["grpc.aio", "native"])
