@@ -16,6 +16,7 @@ from epp.config.instances import Instance, Instances, Surroundings
 from epp.config.parsers_and_detector import complete_detector, complete_parsers
 from epp.config.plugin_context import HeldMetrics
 from epp.config.plugin_registry import PluginRegistry
+from epp.config.replaced_engines import warn_of_replaced_engines
 from epp.config.request_plan import build_plan
 from epp.config.scheduling import complete_scheduling
 from epp.config.wiring import create_missing_producers, execution_order, wire
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from epp.framework.plugin import Plugin
     from epp.observability.metrics import Metrics
     from epp.request_control.plan import RequestPlan
+
+
+ALLOWING_FLAG = (
+    "--allow-experimental-plugins, a flag of `epp serve`, `epp standalone` and `epp config check`"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +58,7 @@ def assemble(
     metrics: Metrics,
     rng: random.Random,
     allow_experimental: bool = False,
+    allowed_with: str = ALLOWING_FLAG,
     now: Callable[[], float] = time.monotonic,
     previous: Assembly | None = None,
     accept: Callable[[Assembly], None] = lambda _: None,
@@ -72,6 +79,7 @@ def assemble(
             seed=seed,
             now=now,
             allow_experimental=allow_experimental,
+            allowed_with=allowed_with,
         )
         instances = Instances(document.plugins, around, findings, reusable)
         blueprint = _complete(document, instances, registry)
@@ -95,6 +103,7 @@ def _complete(document: Document, instances: Instances, registry: PluginRegistry
     discovery = complete_discovery(document, instances)
     create_missing_producers(instances)
     links = wire(instances)
+    warn_of_replaced_engines(instances.all, links, instances.findings)
     return Blueprint(
         instances=instances.all,
         scheduling=scheduling,

@@ -49,6 +49,8 @@ class Surroundings:
     seed: int
     now: Callable[[], float]
     allow_experimental: bool
+    allowed_with: str
+    """What would allow experimental plugins, for who wants to."""
 
 
 class _Refused(Exception):
@@ -198,7 +200,7 @@ class Instances:
             self.findings.problem(
                 where,
                 f"plugin {entry.name!r} (type {entry.type!r}) has stability Alpha;"
-                " allow it with --allow-experimental-plugins",
+                f" allow it with {self._around.allowed_with}",
             )
         if kind.stability is Stability.DEPRECATED:
             instead = f"; use {kind.replaced_by}" if kind.replaced_by else ""

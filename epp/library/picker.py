@@ -72,6 +72,7 @@ class Picker:
             metrics=metrics,
             rng=rng,
             allow_experimental=allow_experimental,
+            allowed_with="allow_experimental=True",
             now=now,
         )
         return cls(assembly, metrics, rng, now)

@@ -11,13 +11,19 @@ from epp.simulator.settings import Mode, SimulatorSettings
 from epp.support.argument_types import argument_type
 from epp.support.durations import parse_duration
 
+_FAILURES = """\
+POST /simulator/failures changes them while it runs, and GET shows them. The body is JSON such as
+{"status": 503, "rate": 50}; other keys are "stall": true, "cut_stream_after": N and
+"slow_metrics_seconds": N. What it does not name is switched off, so {} mends everything.
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     _add_server(parser.add_argument_group("Server"))
     _add_models(parser.add_argument_group("Models and text"))
     _add_engine(parser.add_argument_group("Engine (durations as in 20ms, 1.5s)"))
-    _add_failures(parser.add_argument_group("Failures, also by POST /simulator/failures"))
+    _add_failures(parser.add_argument_group("Failures", _FAILURES))
 
 
 def _add_server(group: argparse._ArgumentGroup) -> None:

@@ -30,7 +30,46 @@ class _Readers:
 
 
 class CoreMetricsExtractor(Extractor):
-    """Reads waiting and running requests, KV-cache usage and size, and LoRA adapters."""
+    """Reads waiting and running requests, KV-cache usage and size, and LoRA adapters.
+
+    A spec names a series: `name`, or `name{label=value,other="value"}` for those that have the
+    labels; an empty value is met by series without the label, too. The engines that are known as if
+    they were configured:
+
+        engineConfigs:
+        - name: vllm
+          queuedRequestsSpec: vllm:num_requests_waiting
+          runningRequestsSpec: vllm:num_requests_running
+          kvUsageSpec: vllm:kv_cache_usage_perc  # or vllm:gpu_cache_usage_perc
+          loraSpec: vllm:lora_requests_info
+          cacheInfoSpec: vllm:cache_config_info
+        - name: sglang
+          queuedRequestsSpec: sglang:num_queue_reqs{priority=""}
+          runningRequestsSpec: sglang:num_running_reqs{priority=""}
+          kvUsageSpec: sglang:token_usage{priority=""}
+          cacheInfoSpec: sglang:cache_config_info
+          cacheBlockSizeLabelName: page_size
+          cacheNumBlocksLabelName: num_pages
+          cacheBlockSizeSpec: sglang:page_size
+          cacheNumBlocksSpec: sglang:num_pages
+        - name: trtllm-serve
+          queuedRequestsSpec: trtllm_num_requests_waiting
+          runningRequestsSpec: trtllm_num_requests_running
+          kvUsageSpec: trtllm_kv_cache_utilization
+          cacheBlockSizeSpec: trtllm_kv_cache_tokens_per_block
+          cacheNumBlocksSpec: trtllm_kv_cache_max_blocks
+        - name: triton-tensorrt-llm
+          queuedRequestsSpec: nv_trt_llm_request_metrics{request_type=waiting}
+          runningRequestsSpec: nv_trt_llm_request_metrics{request_type=scheduled}
+          kvUsageSpec: nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=fraction}
+          cacheBlockSizeSpec: nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=tokens_per}
+          cacheNumBlocksSpec: nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=max}
+        - name: triton
+          queuedRequestsSpec: nv_inference_pending_request_count
+
+    An entry of `engineConfigs` with one of these names replaces that engine whole, as in the
+    reference: what it leaves out is read from nowhere. To add to an engine, copy its entry.
+    """
 
     type = "core-metrics-extractor"
     fills_metrics = True

@@ -104,7 +104,8 @@ class CoreMetricsParameters(Parameters):
         "vllm", min_length=1, description="Engine of pods without the label or with an unknown one."
     )
     engine_configs: list[EngineConfig] = Field(
-        default_factory=list, description="Further engines; a known name replaces the built-in one."
+        default_factory=list,
+        description="Further engines; a known name replaces the built-in one, all of it.",
     )
     aggregation: Aggregation = Field(
         "sum",

@@ -28,14 +28,22 @@ class _RoleFilter(Filter):
 
 
 class DecodeFilter(_RoleFilter):
-    """Keeps endpoints that decode, those without a role among them."""
+    """Keeps endpoints that decode, those without a role among them.
+
+    The role is the label `llm-d.ai/role` of the pod (or of the entry in a pool file); kept are
+    `decode`, `prefill-decode`, `encode-prefill-decode`, `both`, and endpoints without the label.
+    """
 
     type = "decode-filter"
     roles = frozenset({"decode", "prefill-decode", "both", "encode-prefill-decode", None})
 
 
 class PrefillFilter(_RoleFilter):
-    """Keeps endpoints that prefill."""
+    """Keeps endpoints that prefill.
+
+    The role is the label `llm-d.ai/role` of the pod (or of the entry in a pool file); kept are
+    `prefill`, `encode-prefill`, `prefill-decode`, `encode-prefill-decode` and `both`.
+    """
 
     type = "prefill-filter"
     roles = frozenset(
@@ -44,7 +52,11 @@ class PrefillFilter(_RoleFilter):
 
 
 class EncodeFilter(_RoleFilter):
-    """Keeps endpoints that encode."""
+    """Keeps endpoints that encode.
+
+    The role is the label `llm-d.ai/role` of the pod (or of the entry in a pool file); kept are
+    `encode`, `encode-prefill` and `encode-prefill-decode`.
+    """
 
     type = "encode-filter"
     roles = frozenset({"encode", "encode-prefill", "encode-prefill-decode"})

@@ -34,6 +34,10 @@ class DisaggProfileHandler(StagedProfileHandler, PreRequest):
     a 503. The reference lets decode pods do that work without a word, which slows down everything
     that they serve; who relies on it sets `allowDecodeOnly: true`. Requests whose decider says no
     are decode's alone in either case.
+
+    Requests are sent to the decode endpoint. Where the others are, the sidecar in its pod reads in
+    the headers `x-prefiller-host-port` (`ip:port`) and `x-encoder-hosts-ports` (several, with
+    commas) and acts on it; without such a sidecar decode pods do all the work.
     """
 
     type = "disagg-profile-handler"

@@ -108,7 +108,8 @@ class StagedProfileHandler(ProfileHandler):
                 if name in results and results[name] is None:
                     raise Rejection(
                         ErrorCode.SERVICE_UNAVAILABLE,
-                        f"{role} profile '{name}' was required but found no endpoint",
+                        f"{role} profile '{name}' was required but found no endpoint"
+                        f" ({role}-filter goes by the label llm-d.ai/role)",
                         drop_reason=DropReason.NO_ENDPOINTS,
                         retry_after=1,
                     )

@@ -199,7 +199,8 @@ def test_a_scorer_alone_makes_a_default_profile(text: str) -> None:
         pytest.param(
             "plugins: [{type: session-affinity-scorer}]",
             "plugins[0]: plugin 'session-affinity-scorer' (type 'session-affinity-scorer') has"
-            " stability Alpha; allow it with --allow-experimental-plugins",
+            " stability Alpha; allow it with --allow-experimental-plugins, a flag of `epp serve`,"
+            " `epp standalone` and `epp config check`",
             id="L26",
         ),
     ],

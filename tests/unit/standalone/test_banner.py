@@ -38,6 +38,10 @@ def test_the_banner_says_what_runs_where() -> None:
         assert part in text
 
 
+def test_the_banner_tells_how_to_ask_this_picker_about_the_pool() -> None:
+    assert "epp pool show --admin 127.0.0.1:9091\n" in banner(running())
+
+
 @pytest.mark.parametrize(("fail_open", "mode"), [(True, "FailOpen"), (False, "FailClose")])
 def test_the_banner_says_what_a_failure_means(fail_open: bool, mode: str) -> None:
     assert f"failure mode {mode}:" in banner(running(fail_open=fail_open))

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
+from epp.plugins.extractors.core_metrics import CoreMetricsExtractor
 from epp.plugins.extractors.core_metrics_parameters import CoreMetricsParameters
+from epp.plugins.extractors.engine_mappings import EngineMapping, built_in_mappings
+from epp.plugins.extractors.signals import Signal
 
 
 def parameters(**values: Any) -> CoreMetricsParameters:
@@ -58,3 +65,28 @@ CUSTOM = {"attributeKey": "a", "metricSpec": "m"}
 def test_mistakes_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         parameters(**values)
+
+
+def test_the_engines_of_the_documentation_are_the_built_in_ones() -> None:
+    text = inspect.getdoc(CoreMetricsExtractor) or ""
+    (shown,) = re.findall(r"^    engineConfigs:\n(?:    .*\n)+", text, re.M)
+    documented = parameters(**yaml.safe_load(shown)).engine_configs
+
+    assert [as_documented(each) for each in built_in_mappings("sum")] == [
+        each.mapping("sum") for each in documented
+    ]
+
+
+def as_documented(mapping: EngineMapping) -> EngineMapping:
+    """Without what a configuration can't say: former names, and ranks that report the same."""
+
+    def plain(signal: Signal | None) -> Signal | None:
+        return signal and replace(signal, specs=signal.specs[:1], engine_label=b"")
+
+    return replace(
+        mapping,
+        waiting=plain(mapping.waiting),
+        running=plain(mapping.running),
+        kv_usage=plain(mapping.kv_usage),
+        num_blocks=plain(mapping.num_blocks),
+    )
