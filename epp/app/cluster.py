@@ -20,6 +20,7 @@ from epp.kubernetes.objective_watch import ObjectiveWatch
 from epp.kubernetes.observer import KubernetesObserver
 from epp.kubernetes.pool_source import KubernetesPoolSource, SelectorSource
 from epp.kubernetes.reflector_context import ReflectorContext
+from epp.support.fault_log import FaultLog
 
 log = structlog.get_logger(__name__)
 
@@ -79,13 +80,21 @@ class Cluster:
     ) -> ObjectFeed:
         """What tells the extractors of a source about objects of its kind."""
 
+        faults = FaultLog("plugin failed", log.warning)
+
         def tell(obj: Mapping[str, Any], deleted: bool) -> None:
             event = KubernetesEvent(deleted=deleted, object=obj)
             for extractor in extractors:
                 try:
                     extractor.extract_object(event)
                 except Exception as error:  # noqa: BLE001 - it costs this change only
-                    log.warning("extractor failed", plugin=extractor.name, error=repr(error))
+                    faults.tell(
+                        extractor.name,
+                        error,
+                        extension_point="Extractor",
+                        plugin=extractor.name,
+                        type=extractor.type,
+                    )
 
         return ObjectFeed(
             self._context(observer),

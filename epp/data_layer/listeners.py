@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from epp.support.fault_log import FaultLog
+
 if TYPE_CHECKING:
     from epp.framework.data_layer import EndpointListener
     from epp.framework.endpoint import Endpoint
@@ -23,13 +25,12 @@ class Listeners:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._listeners: Sequence[EndpointListener] = ()
-        self._faulty: set[int] = set()
+        self._faults = FaultLog("plugin failed", log.warning)
 
     def replace(self, listeners: Sequence[EndpointListener], present: Iterable[Endpoint]) -> None:
         """Follow with these from now on; those that are new are told what is there."""
         known = {id(each) for each in self._listeners}
         self._listeners = listeners
-        self._faulty &= {id(each) for each in listeners}
         endpoints = tuple(present)
         for listener in listeners:
             if id(listener) not in known:
@@ -56,8 +57,12 @@ class Listeners:
     ) -> None:
         try:
             call(endpoint)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a plugin's fault costs this call only
             self._metrics.plugin_error(_EXTENSION_POINT, listener.type, listener.name)
-            if id(listener) not in self._faulty:
-                self._faulty.add(id(listener))
-                log.error("endpoint listener failed", plugin=listener.name, exc_info=error)
+            self._faults.tell(
+                listener.name,
+                error,
+                extension_point=_EXTENSION_POINT,
+                plugin=listener.name,
+                type=listener.type,
+            )

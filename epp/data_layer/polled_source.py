@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import structlog
 
 from epp.framework.data_layer import ExtractionError, Extractor, PollingSource
+from epp.support.fault_log import FaultLog
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
@@ -43,8 +44,10 @@ class PolledSource:
         self.poll_errors = metrics.poll_errors(source.type)
         self.durations = metrics.duration(source.type)
         self._interval_gauge = metrics.interval(source.type)
+        faults = FaultLog("plugin failed", log.warning)
         self._extractors = [
-            _Attached(each, metrics.extract_errors(source.type, each.type)) for each in extractors
+            _Attached(each, metrics.extract_errors(source.type, each.type), faults)
+            for each in extractors
         ]
 
     def set_interval(self, seconds: float) -> None:
@@ -64,12 +67,12 @@ class PolledSource:
 
 
 class _Attached:
-    def __init__(self, extractor: Extractor, errors: Counter) -> None:
+    def __init__(self, extractor: Extractor, errors: Counter, faults: FaultLog) -> None:
         self.fills_metrics = extractor.fills_metrics
         self.complaint = ""
         self._extractor = extractor
         self._errors = errors
-        self._is_faulty = False
+        self._faults = faults
 
     def extract(self, payload: bytes, endpoint: Endpoint, now: float) -> bool:
         try:
@@ -78,12 +81,13 @@ class _Attached:
             self._errors.inc(error.count)
             self.complaint = str(error)[:_LONGEST_COMPLAINT]
             return error.applied
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a plugin's fault costs this call only
             self._errors.inc()
-            self.complaint = f"{self._extractor.name} failed: {type(error).__name__}"
-            if not self._is_faulty:
-                self._is_faulty = True
-                log.error("extractor failed", extractor=self._extractor.name, exc_info=error)
+            name = self._extractor.name
+            self.complaint = f"{name} failed: {type(error).__name__}"
+            self._faults.tell(
+                name, error, extension_point="Extractor", plugin=name, type=self._extractor.type
+            )
             return False
         self.complaint = ""
         return has_read

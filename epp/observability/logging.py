@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import textwrap
 import traceback
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Literal, TextIO
@@ -31,6 +32,10 @@ _CHATTY_LIBRARIES: Mapping[str, int] = {
     "grpc": logging.INFO,
     "watchfiles": logging.WARNING,  # counts changes of a directory, of all files in it
 }
+
+
+_BELOW = ("exception", "stack")
+"""What the console shows below an event."""
 
 
 class ProcessLogHandler(logging.StreamHandler[TextIO]):
@@ -87,6 +92,7 @@ def _formatter(log_format: LogFormat) -> logging.Formatter:
         ]
     else:
         renderers += [
+            _problem_below,
             _escape_values,
             structlog.dev.ConsoleRenderer(
                 colors=False,
@@ -118,5 +124,21 @@ def _escape_values(
 ) -> MutableMapping[str, Any]:
     for key, value in event.items():
         if isinstance(value, str):
-            event[key] = printable(value)
+            event[key] = _printable_lines(value) if key in _BELOW else printable(value)
     return event
+
+
+def _problem_below(
+    _logger: object, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Let several lines on what is wrong follow the event; nobody reads them in one."""
+    problem = event.get("problem")
+    if isinstance(problem, str) and "\n" in problem:
+        del event["problem"]
+        # What the renderer calls a stack is any text that is to follow.
+        event["stack"] = textwrap.indent(_printable_lines(problem), "  ")
+    return event
+
+
+def _printable_lines(text: str) -> str:
+    return "\n".join(map(printable, text.splitlines()))

@@ -14,6 +14,7 @@ from epp.framework.errors import DropReason, ErrorCode, Rejection
 from epp.request_control.active_request import ActiveRequest
 from epp.request_control.incoming import REQUEST_ID_HEADER, short_id
 from epp.scheduling.least_in_flight import least_in_flight
+from epp.support.fault_log import FaultLog
 
 if TYPE_CHECKING:
     from epp.datastore.datastore import Snapshot
@@ -53,6 +54,7 @@ class FailureAnswers:
         self._metrics = metrics
         self._on_end = on_end
         self._rng = rng
+        self._faults = FaultLog("picking failed", log.error)
 
     @property
     def mode(self) -> FailureMode:
@@ -71,7 +73,7 @@ class FailureAnswers:
             reason, text = "deadline", "no endpoint was picked in time"
         else:
             reason, text = "internal", "internal error while picking an endpoint"
-            log.error("picking failed", request_id=short_id(request), exc_info=error)
+            self._faults.tell("", error, request_id=short_id(request))
         if self.mode is FailureMode.FAIL_CLOSE:
             raise Rejection(
                 ErrorCode.SERVICE_UNAVAILABLE, text, details=reason, retry_after=1

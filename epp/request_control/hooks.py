@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import structlog
 
 from epp.framework.errors import DropReason, ErrorCode, Rejection
-from epp.scheduling.observer import PluginFault
 from epp.scheduling.overruns import Overruns
+from epp.support.fault_log import FaultLog
 from epp.support.plugin_faults import (
     PLUGIN_FAULTS,
+    PluginFault,
     StillRunning,
     finish_within,
     is_cancellation,
@@ -96,6 +97,7 @@ class HookRunner:
         self.hooks = hooks
         self._metrics = metrics
         self._now = now
+        self._faults = FaultLog("plugin failed", log.warning, now)
         self._overruns = Overruns(metrics.plugin_switched_off)
         self.may_wait = bool(hooks.waiting_producers)
         """Whether a decision can take more than one turn of the event loop."""
@@ -109,7 +111,7 @@ class HookRunner:
             except Rejection:
                 raise
             except PLUGIN_FAULTS as error:
-                self._failed("RequestHeader", hook)
+                self._failed("RequestHeader", hook, error)
                 message = f'RequestHeader "{hook.name}/{hook.type}" failed: {error}'
                 raise Rejection(ErrorCode.INTERNAL, message) from error
 
@@ -124,8 +126,8 @@ class HookRunner:
                     allowed = set(hook.screen(request, endpoints))
             except Rejection:
                 raise
-            except PLUGIN_FAULTS:
-                self._failed("Screener", hook)
+            except PLUGIN_FAULTS as error:
+                self._failed("Screener", hook, error)
                 raise
             kept = [endpoint for endpoint in kept if endpoint in allowed]
         if not kept:
@@ -148,8 +150,7 @@ class HookRunner:
             except PLUGIN_FAULTS as error:  # its data is missing, the request goes on
                 if is_cancellation(error):
                     raise
-                self._failed("DataProducer", hook)
-                log.debug("data producer failed", plugin=hook.name, error=repr(error))
+                self._failed("DataProducer", hook, error)
 
     async def _produce(
         self, hook: DataProducer, request: InferenceRequest, endpoints: Sequence[Endpoint]
@@ -203,7 +204,7 @@ class HookRunner:
                     retry_after=denial.retry_after or (1 if saturated else None),
                 ) from denial
             except PLUGIN_FAULTS as error:
-                self._failed("Admission", hook)
+                self._failed("Admission", hook, error)
                 raise Rejection(
                     ErrorCode.INTERNAL, f"request cannot be admitted: {error}"
                 ) from error
@@ -218,7 +219,7 @@ class HookRunner:
             except Rejection as rejection:
                 failures.append((hook, rejection))
             except PLUGIN_FAULTS as error:  # reported together below
-                self._failed("PreRequest", hook)
+                self._failed("PreRequest", hook, error)
                 failures.append((hook, error))
         if not failures:
             return
@@ -241,10 +242,9 @@ class HookRunner:
                 with self._measured("ResponseReceived", hook):
                     hook.response_header(request, response, endpoint)
             except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
-                self._failed("ResponseReceived", hook)
+                self._failed("ResponseReceived", hook, error)
                 response.headers = before
                 self._metrics.response_phase_error()
-                log.debug("response header hook failed", plugin=hook.name, error=repr(error))
 
     async def response_body(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
@@ -261,9 +261,8 @@ class HookRunner:
             except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
                 if is_cancellation(error):
                     raise
-                self._failed("ResponseStreaming", hook)
+                self._failed("ResponseStreaming", hook, error)
                 self._metrics.response_phase_error()
-                log.debug("response body hook failed", plugin=hook.name, error=repr(error))
 
     def first_chunk(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
@@ -299,12 +298,12 @@ class HookRunner:
         return merged
 
     def _response_failed(self, hook: Plugin, error: BaseException) -> None:
-        self._failed("ResponseStreaming", hook)
+        self._failed("ResponseStreaming", hook, error)
         self._metrics.response_phase_error()
-        log.debug("response hook failed", plugin=hook.name, error=repr(error))
 
     def _measured(self, point: str, hook: Plugin) -> _Measured:
         return _Measured(self._metrics, self._now, point, hook)
 
-    def _failed(self, point: str, hook: Plugin) -> None:
+    def _failed(self, point: str, hook: Plugin, error: BaseException) -> None:
         self._metrics.plugin_error(point, hook.type, hook.name)
+        self._faults.tell(hook.name, error, extension_point=point, plugin=hook.name, type=hook.type)

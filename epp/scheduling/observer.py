@@ -33,7 +33,3 @@ class Unobserved:
 
     def plugin_switched_off(self, plugin_type: str, plugin_name: str) -> None:
         """Nobody asks."""
-
-
-class PluginFault(Exception):
-    """A plugin broke its contract; answered by the pool's failure mode."""

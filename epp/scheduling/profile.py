@@ -22,9 +22,10 @@ from epp.framework.scheduling import (
     Scorer,
     ScorerResult,
 )
-from epp.scheduling.observer import PluginFault, PluginObserver, Unobserved
+from epp.scheduling.observer import PluginObserver, Unobserved
 from epp.scheduling.overruns import Overruns
-from epp.support.plugin_faults import PLUGIN_FAULTS
+from epp.support.fault_log import FaultLog
+from epp.support.plugin_faults import PLUGIN_FAULTS, PluginFault
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
@@ -44,7 +45,7 @@ class _Step(Generic[P]):
     plugin: P
     name: str
     took: Callable[[float], None]
-    failed: Callable[[], None]
+    failed: Callable[[BaseException], None]
     weight: float = 0.0
 
 
@@ -67,6 +68,7 @@ class SchedulerProfile:
         self.name = name
         self._now = now
         self._observer = observer or Unobserved()
+        self._faults = FaultLog("plugin failed", log.warning)
         self._overruns = Overruns(self._observer.plugin_switched_off)
         self._filters = tuple(self._step("Filter", plugin) for plugin in filters)
         self._scorers = tuple(
@@ -113,8 +115,8 @@ class SchedulerProfile:
                     raise PluginFault(f"filter {step.name!r} returned what it was not given")
             except Rejection:
                 raise
-            except PLUGIN_FAULTS:
-                step.failed()
+            except PLUGIN_FAULTS as error:
+                step.failed(error)
                 raise
             finally:
                 step.took(self._now() - started)
@@ -155,8 +157,7 @@ class SchedulerProfile:
             if len(scores) != len(candidates):
                 raise PluginFault(f"{len(scores)} scores for {len(candidates)} endpoints")
         except PLUGIN_FAULTS as error:  # its score is missing (decision 1)
-            step.failed()
-            log.debug("scorer failed", plugin=step.name, error=repr(error))
+            step.failed(error)
             return None
         finally:
             seconds = self._now() - started
@@ -178,8 +179,8 @@ class SchedulerProfile:
                     raise PluginFault(f"picker {step.name!r} picked what is no candidate")
         except Rejection:
             raise
-        except PLUGIN_FAULTS:
-            step.failed()
+        except PLUGIN_FAULTS as error:
+            step.failed(error)
             raise
         finally:
             step.took(self._now() - started)
@@ -196,9 +197,14 @@ class SchedulerProfile:
             plugin,
             plugin.name,
             partial(self._observer.plugin_duration, *of),
-            partial(self._observer.plugin_error, *of),
+            partial(self._failed, of),
             weight,
         )
+
+    def _failed(self, of: tuple[str, str, str], error: BaseException) -> None:
+        self._observer.plugin_error(*of)
+        point, plugin_type, name = of
+        self._faults.tell(name, error, extension_point=point, plugin=name, type=plugin_type)
 
     def _finite(self, scorer: Scorer, weight: float) -> float:
         if not math.isfinite(weight):

@@ -7,16 +7,22 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+import structlog
+
 from epp.framework.errors import ConfigError, ErrorCode, Rejection
 from epp.framework.scheduling import ProfileHandler, ProfileResult, SchedulingResult
 from epp.scheduling.freshness import fresh_among
-from epp.scheduling.observer import PluginFault, PluginObserver, Unobserved
+from epp.scheduling.observer import PluginObserver, Unobserved
 from epp.scheduling.profile import SchedulerProfile
-from epp.support.plugin_faults import PLUGIN_FAULTS
+from epp.support.fault_log import FaultLog
+from epp.support.plugin_faults import PLUGIN_FAULTS, PluginFault
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
     from epp.framework.request import InferenceRequest
+
+
+log = structlog.get_logger(__name__)
 
 
 class ProfileScheduler:
@@ -42,6 +48,7 @@ class ProfileScheduler:
         self._handler = handler
         self._now = now
         observer = observer or Unobserved()
+        self._faults = FaultLog("plugin failed", log.warning)
         of = (handler.type, handler.name)
         self._pick_took = partial(observer.plugin_duration, "ProfilePicker", *of)
         self._process_took = partial(observer.plugin_duration, "ProcessProfilesResults", *of)
@@ -91,8 +98,9 @@ class ProfileScheduler:
             return tuple(self._handler.pick(request, self._names, results))
         except Rejection:
             raise
-        except PLUGIN_FAULTS:
+        except PLUGIN_FAULTS as error:
             self._pick_failed()
+            self._tell("ProfilePicker", error)
             raise
         finally:
             self._pick_took(self._now() - started)
@@ -116,9 +124,16 @@ class ProfileScheduler:
             if rejection is None or outcome.drop_reason:
                 raise
             raise rejection from outcome
-        except PLUGIN_FAULTS:
+        except PLUGIN_FAULTS as error:
             self._process_failed()
+            self._tell("ProcessProfilesResults", error)
             raise
         finally:
             self._process_took(self._now() - started)
         return result
+
+    def _tell(self, point: str, error: BaseException) -> None:
+        handler = self._handler
+        self._faults.tell(
+            handler.name, error, extension_point=point, plugin=handler.name, type=handler.type
+        )

@@ -11,6 +11,10 @@ PLUGIN_FAULTS: tuple[type[BaseException], ...] = (Exception, asyncio.CancelledEr
 _LAST_WORDS_SECONDS = 0.05
 
 
+class PluginFault(Exception):
+    """A plugin broke its contract; answered by the pool's failure mode."""
+
+
 class StillRunning(TimeoutError):
     """Something did not end although it was cancelled: it is left behind."""
 

@@ -251,8 +251,12 @@ def test_other_metadata_may_mean_another_page(play: Play) -> None:
 
 def test_a_failed_extractor_harms_no_other_and_is_counted(play: Play) -> None:
     async def story(scene: Scene) -> None:
-        await asyncio.sleep(1)
+        with capture_logs() as lines:
+            await asyncio.sleep(1)
 
+        warnings = [line for line in lines if line["log_level"] == "warning"]
+        assert [line["plugin"] for line in warnings] == ["failing-extractor"]
+        assert "ZeroDivisionError" in warnings[0]["exception"]
         assert scene.endpoint().metrics.waiting_queue_size == 1
         assert value_of(
             scene.metrics,

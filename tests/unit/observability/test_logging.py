@@ -149,3 +149,30 @@ def test_the_file_watcher_does_not_tell_of_every_file_around_the_pool(
     logging.getLogger("watchfiles.main").info("%d changes detected", 2)
 
     assert len(lines(stream)) == count
+
+
+def test_people_read_problems_one_per_line_below_the_event(stream: io.StringIO) -> None:
+    configure_logging(log_format="console", stream=stream)
+
+    structlog.get_logger("epp").error("refused", problem="2 mistakes:\n  a: b\x1b[2J\n  c: d")
+
+    first, *rest = stream.getvalue().splitlines()
+    assert "refused" in first
+    assert "2 mistakes" not in first
+    assert rest == ["  2 mistakes:", "    a: b\\x1b[2J", "    c: d"]
+
+
+def test_machines_read_all_problems_in_one_line(stream: io.StringIO) -> None:
+    configure_logging(stream=stream)
+
+    structlog.get_logger("epp").error("refused", problem="2 mistakes:\n  a: b\n  c: d")
+
+    assert [line["problem"] for line in lines(stream)] == ["2 mistakes:\n  a: b\n  c: d"]
+
+
+def test_people_read_the_text_of_a_traceback_line_by_line(stream: io.StringIO) -> None:
+    configure_logging(log_format="console", stream=stream)
+
+    structlog.get_logger("epp").warning("plugin failed", exception="Traceback:\n  a\x1b[2J\nE")
+
+    assert stream.getvalue().splitlines()[1:] == ["Traceback:", "  a\\x1b[2J", "E"]

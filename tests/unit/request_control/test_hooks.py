@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import pytest
+from structlog.testing import capture_logs
 
 from epp.framework.endpoint import Endpoint
 from epp.framework.errors import DropReason, ErrorCode, Rejection
@@ -86,6 +87,19 @@ async def test_a_producer_that_fails_keeps_no_other_from_its_work(act: Callable[
 
     assert (first.calls, last.calls) == (1, 1)
     assert runner.errors == {"DataProducer": 1}
+
+
+async def test_the_author_of_a_producer_that_fails_is_told_where() -> None:
+    runner = Runner(data_producer=(Anything(BUG, "mine"),))
+
+    with capture_logs() as lines:
+        for _ in range(3):
+            await runner.run.produce(request_of(), POOL)
+
+    (warning,) = [line for line in lines if line["log_level"] == "warning"]
+    assert (warning["event"], warning["plugin"]) == ("plugin failed", "mine")
+    assert (warning["extension_point"], warning["error"]) == ("DataProducer", "ValueError")
+    assert "in produce\n" in warning["exception"]
 
 
 class Endless(DataProducer):

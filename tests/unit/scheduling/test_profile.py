@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from epp.framework.endpoint import Endpoint
 from epp.framework.errors import ConfigError, ErrorCode, Rejection
+from epp.framework.request import InferenceRequest
 from epp.framework.scheduling import Filter, Scorer
-from epp.scheduling.observer import PluginFault
 from epp.scheduling.overruns import MOST_IN_A_ROW
 from epp.scheduling.profile import SCORER_BUDGET_SECONDS, SchedulerProfile
+from epp.support.plugin_faults import PluginFault
 from epp.testing import endpoint_of, request_of
 from tests.fakes.scheduling import Answers, Keeps, PicksBest, Remembers, Score, Scores
 
@@ -221,6 +224,44 @@ def test_every_call_is_measured() -> None:
         ("Scorer", "b", 0.01),
         ("Picker", "picks-best", 0.01),
     ]
+
+
+def test_the_author_of_a_scorer_that_fails_is_told_where_and_nothing_of_the_request() -> None:
+    failing = profile((Scores(ValueError("a prompt"), "mine"), 1))
+
+    with capture_logs() as lines:
+        for _ in range(3):
+            failing.run(request_of(), POOL)
+
+    (warning,) = [line for line in lines if line["log_level"] == "warning"]
+    assert (warning["event"], warning["plugin"]) == ("plugin failed", "mine")
+    assert warning["extension_point"] == "Scorer"
+    assert "in score\n" in warning["exception"]
+    assert "a prompt" not in str(warning)
+
+
+def test_a_scorer_that_leaves_endpoints_out_is_told_so() -> None:
+    class TooFew(Scorer):
+        type = "too-few"
+
+        def score(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[float]:
+            return [1.0]
+
+    with capture_logs() as lines:
+        profile((TooFew(), 1)).run(request_of(), POOL)
+
+    assert lines[0]["problem"] == "1 scores for 4 endpoints"
+
+
+def test_the_author_of_a_filter_that_fails_is_told_where() -> None:
+    def fail(_: Endpoint) -> bool:
+        raise KeyError("a prompt")
+
+    with capture_logs() as lines, pytest.raises(KeyError):
+        profile(filters=(Keeps(fail),)).run(request_of(), POOL)
+
+    assert (lines[0]["extension_point"], lines[0]["error"]) == ("Filter", "KeyError")
+    assert "in fail\n" in lines[0]["exception"]
 
 
 class Clock:

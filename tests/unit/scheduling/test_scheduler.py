@@ -18,9 +18,9 @@ from epp.plugins.scorers.kv_cache_utilization import KvCacheUtilizationScorer
 from epp.plugins.scorers.prefix_cache import PrefixCacheScorer
 from epp.plugins.scorers.queue import QueueScorer
 from epp.scheduling.freshness import fresh_among
-from epp.scheduling.observer import PluginFault
 from epp.scheduling.profile import SchedulerProfile
 from epp.scheduling.scheduler import ProfileScheduler
+from epp.support.plugin_faults import PluginFault
 from epp.testing import built, endpoint_of, put, request_of
 from tests.fakes.scheduling import Answers, Keeps, PicksBest, Remembers, RunsInOrder, Scores
 

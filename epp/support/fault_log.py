@@ -1,0 +1,114 @@
+"""Log lines on faults of plugins: enough to mend them, few, and without a word of a request."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import structlog
+
+from epp.support.plugin_faults import PLUGIN_FAULTS, PluginFault, StillRunning
+
+log = structlog.get_logger(__name__)
+
+PAUSE_SECONDS = 60.0
+MOST_KINDS = 16
+"""Of faults of one plugin that are told with their tracebacks."""
+MOST_SUBJECTS = 1024
+_MOST_FRAMES = 20
+_MOST_CAUSES = 5
+_OWN_FAULTS = (PluginFault, StillRunning)
+"""Their messages are made here, and quote no request."""
+
+
+class Report(Protocol):
+    """A method of a logger."""
+
+    def __call__(self, event: str, /, **values: object) -> object:
+        """Write a line."""
+
+
+class _Told:
+    __slots__ = ("due", "failures", "kinds")
+
+    def __init__(self) -> None:
+        self.kinds: set[str] = set()
+        self.due = float("-inf")
+        self.failures = 0
+
+
+class FaultLog:
+    """The first fault of each kind with its traceback, then a line a minute for each subject.
+
+    What an exception says may quote a prompt, so that it is told at debug level only.
+    """
+
+    def __init__(
+        self, event: str, report: Report, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._event = event
+        self._report = report
+        self._now = now
+        self._told: dict[str, _Told] = {}
+
+    def tell(self, subject: str, error: BaseException, **values: object) -> None:
+        """`subject` failed with `error`; `values` say where."""
+        told = self._told.get(subject)
+        if told is None:
+            if len(self._told) >= MOST_SUBJECTS:
+                self._told.clear()
+            told = self._told[subject] = _Told()
+        told.failures += 1
+        kind = _kind(error)
+        now = self._now()
+        is_new = kind not in told.kinds and len(told.kinds) < MOST_KINDS
+        if not is_new and now < told.due:
+            return
+        words: dict[str, object] = {"error": kind}
+        if isinstance(error, _OWN_FAULTS):
+            words["problem"] = str(error)
+        if is_new:
+            told.kinds.add(kind)
+            words["exception"] = wordless_traceback(error)
+        else:
+            words["failures"] = told.failures
+        self._report(self._event, **values, **words)
+        log.debug(self._event, **values, error=_words(error))
+        told.due = now + PAUSE_SECONDS
+        told.failures = 0
+
+
+def wordless_traceback(error: BaseException) -> str:
+    """The lines of code that led to `error` and to its causes, without their messages."""
+    parts = [
+        "Traceback (most recent call last):\n"
+        + "".join(traceback.format_tb(each.__traceback__, limit=-_MOST_FRAMES))
+        + _kind(each)
+        for each in _causes(error)
+    ]
+    return "\n\nwhich led to\n\n".join(reversed(parts))
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    current: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if current is None:
+            return
+        yield current
+        hidden = current.__suppress_context__
+        current = current.__cause__ or (None if hidden else current.__context__)
+
+
+def _kind(error: BaseException) -> str:
+    kind = type(error)
+    prefix = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return prefix + kind.__qualname__
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return repr(error)
+    except PLUGIN_FAULTS:  # a plugin's own exception may fail here, too
+        return _kind(error)
