@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -54,7 +54,7 @@ class Outbox:
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
         self._chunks: list[Buffer] = []
-        self._ready: deque[Stream] = deque()
+        self._ready: OrderedDict[int, Stream] = OrderedDict()
         self._control_frames = 0
         self._has_sent_block = False
         self.is_collecting = False
@@ -116,11 +116,14 @@ class Outbox:
 
     def ready(self, stream: Stream) -> None:
         """Give a stream its turn to write, after the others."""
-        if not stream.is_ready:
-            stream.is_ready = True
-            self._ready.append(stream)
+        if stream.stream_id not in self._ready:
+            self._ready[stream.stream_id] = stream
             if not self.is_collecting:
                 self._wake()
+
+    def forget(self, stream: Stream) -> None:
+        """It is over."""
+        self._ready.pop(stream.stream_id, None)
 
     def widen(self, increment: int) -> None:
         """The peer takes more on the whole connection."""
@@ -128,17 +131,11 @@ class Outbox:
         if self.window > LARGEST_WINDOW:
             raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "a window over 2^31-1")
 
-    def clear(self) -> None:
-        """Forget the streams: they are gone."""
-        self._ready.clear()
-
     def _pump(self) -> None:
         ready = self._ready
         was_collecting, self.is_collecting = self.is_collecting, True
         while ready and self.size < _ENOUGH_BYTES and self.window > 0 and not self.is_paused:
-            stream = ready.popleft()
-            stream.is_ready = False
+            stream_id, stream = ready.popitem(last=False)
             if stream.write_turn():
-                stream.is_ready = True
-                ready.append(stream)
+                ready[stream_id] = stream
         self.is_collecting = was_collecting

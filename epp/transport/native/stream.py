@@ -45,7 +45,6 @@ class Stream:
         "_table",
         "deadline",
         "is_over",
-        "is_ready",
         "peer_is_done",
         "receive_window",
         "send_window",
@@ -59,7 +58,6 @@ class Stream:
         self.send_window = table.outbox.initial_window
         self.receive_window = table.limits.receive_window
         self.is_over = False
-        self.is_ready = False
         self.peer_is_done = False
         self.deadline: Timer | None = None
         self._table = table
@@ -90,8 +88,7 @@ class Stream:
             close_generator(messages)
             return
         self._queue.put(messages)
-        if not self.is_ready:
-            self._table.outbox.ready(self)
+        self._table.outbox.ready(self)
 
     def close(self, code: StatusCode = StatusCode.OK, message: str = "") -> None:
         """End the stream once everything queued has gone out."""
@@ -153,12 +150,11 @@ class Stream:
             self.fail(StatusCode.RESOURCE_EXHAUSTED, text)
             return False
         outbox = self._table.outbox
+        room = max(0, min(DEFAULT_FRAME_BYTES, outbox.window, self.send_window))
         parts: list[Buffer] = []
         failure = None
         try:
-            self._queue.fill(
-                parts, max(0, min(DEFAULT_FRAME_BYTES, outbox.window, self.send_window))
-            )
+            self._queue.fill(parts, room)
         except Exception as error:  # noqa: BLE001 - a generator's, logged below
             failure = error
         if self.is_over:

@@ -174,6 +174,7 @@ class StreamTable:
     def release(self, stream: Stream) -> None:
         """A stream is over."""
         self._streams.pop(stream.stream_id, None)
+        self.outbox.forget(stream)
         if not self._streams:
             self._on_empty()
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -313,6 +314,26 @@ def test_memory_stays_bounded_whatever_is_left_half_done() -> None:
         tracemalloc.stop()
     assert after - before < 2_500_000
     assert not peer.world.is_closing
+
+
+def test_streams_that_are_gone_do_not_wait_for_their_turn() -> None:
+    remains: list[weakref.ref[Outlet]] = []
+
+    class Greeting(Recorder):
+        def __init__(self, outlet: Outlet) -> None:
+            super().__init__(outlet)
+            remains.append(weakref.ref(outlet))
+            outlet.send((bytes(1000),))
+
+    peer = Peer(Greeting)
+    peer.greet()
+    peer.connection.outbox.is_paused = True
+
+    for number in range(100):
+        stream_id = 2 * number + 1
+        peer.send(peer.headers(stream_id), rst_stream(stream_id, ErrorCode.CANCEL))
+
+    assert sum(outlet() is not None for outlet in remains) == 0
 
 
 def test_the_settings_helpers_agree() -> None:
