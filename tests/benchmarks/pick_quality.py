@@ -81,7 +81,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--cells", nargs="+", choices=CELLS, default=CELLS, metavar="CELL")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--through-envoy", action="store_true")
     arguments = parser.parse_args()
