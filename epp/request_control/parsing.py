@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-MAX_RATIO = 100
+MAX_RATIO = 20
 RATIO_FREE_BYTES = 1024 * 1024
 """Decoded size up to which the ratio is not looked at."""
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from epp.framework.request import InferenceRequest
 
 SELECTION_HEADER = "test-epp-endpoint-selection"
+MAX_NAMED = 256
+"""Endpoints of one header: each is looked for among all."""
 
 
 class HeaderBasedTestingFilter(Filter):
@@ -25,7 +27,7 @@ class HeaderBasedTestingFilter(Filter):
 
     def filter(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
         """The named endpoints, in the order of the header; none without the header."""
-        named = (request.headers.get(SELECTION_HEADER) or "").split(",")
+        named = (request.headers.get(SELECTION_HEADER) or "").split(",")[:MAX_NAMED]
         found: dict[Endpoint, None] = {}
         for ip, address in map(_parsed, named):
             for endpoint in endpoints:

@@ -12,7 +12,12 @@ from msgspec import Raw
 from epp.framework.parsed_request import PromptText
 from epp.plugins.parsers.json_values import first_byte
 from epp.plugins.parsers.prompt_pieces import ReadPrompts, text_bytes
-from epp.plugins.parsers.token_ids import TokenIdError, token_ids
+from epp.plugins.parsers.token_ids import (
+    MAX_READ_BYTES,
+    TokenIdError,
+    check_unread,
+    token_ids,
+)
 from epp.support.json_members import STRING
 
 MAX_PROMPTS = 4096
@@ -76,9 +81,15 @@ def _filled_token_lists(value: Raw) -> list[bytes]:
         items = _values.decode(value)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise TokenIdError(None) from error
+    read = 0
     for item in items:
         if first_byte(item) != b"[":
             raise TokenIdError(None)
+        view = memoryview(item)
+        if read >= MAX_READ_BYTES:
+            check_unread(view[1:-1])
+            continue
+        read += view.nbytes
         ids = token_ids(item)
         if not ids:
             raise TokenIdError(None)

@@ -194,7 +194,7 @@ def test_a_body_that_grows_out_of_proportion_is_refused(coding: str) -> None:
 
     assert caught.value.code is ErrorCode.PAYLOAD_TOO_LARGE
     assert caught.value.message == (
-        f"request body grows more than 100 times when decoded from {coding}"
+        f"request body grows more than 20 times when decoded from {coding}"
     )
 
 

@@ -20,7 +20,7 @@ from epp.plugins.parsers.json_values import MAX_CONTAINERS
 from epp.plugins.parsers.openai import OpenAIParser
 from epp.plugins.parsers.prompt_pieces import MAX_DECODED_URL, MAX_PIECES_CUT
 from epp.plugins.parsers.prompt_values import MAX_PROMPTS
-from epp.plugins.parsers.token_ids import SLICE_BYTES
+from epp.plugins.parsers.token_ids import MAX_READ_BYTES, SLICE_BYTES
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "requests"
 
@@ -290,6 +290,25 @@ def test_long_lists_of_token_ids_are_read_in_slices() -> None:
     (prompt,) = prompts(COMPLETIONS, {"prompt": numbers})
 
     assert prompt.token_ids == ids(*numbers)
+
+
+@pytest.mark.parametrize("between", [b",", b"],["], ids=["one list", "lists"])
+def test_of_more_token_ids_than_models_take_in_the_rest_is_only_looked_at(between: bytes) -> None:
+    part = b"1234567," * (SLICE_BYTES // 8) + b"7"
+    numbers = between.join([part] * (MAX_READ_BYTES // len(part) + 2))
+    if between != b",":
+        numbers = b"[" + numbers + b"]"
+
+    found = prompts(COMPLETIONS, b'{"prompt":[' + numbers + b"]}")
+
+    read = b"".join(prompt.token_ids or b"" for prompt in found)
+    count = len(read) // 4
+    assert MAX_READ_BYTES // 8 <= count < (MAX_READ_BYTES + 2 * SLICE_BYTES) // 8
+    assert read[:4] == ids(1234567)
+    with pytest.raises(Rejection):
+        prompts(COMPLETIONS, b'{"prompt":[' + numbers + b',"a"]}')
+    with pytest.raises(Rejection):
+        prompts(COMPLETIONS, b'{"prompt":[' + numbers + b",-1]}")
 
 
 @pytest.mark.parametrize("last", ['"a,b"', "-1", " " * SLICE_BYTES + ",1.5", "1.5", "[1]"])
