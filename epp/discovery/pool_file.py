@@ -100,7 +100,7 @@ def parse_pool_file(
         if documents.kinds:
             documents.warnings.append(f"no {KIND} manifest among the manifests")
     documents.warnings += _shared_addresses(entries.pods)
-    documents.warnings += _other_pools(documents.objectives, pool)
+    documents.skipped += _other_pools(documents.objectives, pool)
     return PoolFile(
         pool=pool,
         pods=tuple(entries.pods),

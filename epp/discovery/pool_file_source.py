@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import textwrap
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from pathlib import Path
@@ -52,9 +53,18 @@ class PoolFileSource:
         self._default_pool_name = default_pool_name or DEFAULT_POOL_NAME
         self._watch = watch
         self._content: bytes | None = None
-        self.problem: str | None = None
+        self._broken: str | None = None
         """Why the file as it is now is not in force."""
+        self._skipped: tuple[str, ...] = ()
         self._reported: tuple[str, ...] = ()
+
+    @property
+    def problem(self) -> str | None:
+        """Why the file as it is now is not in force, or which of its entries are not."""
+        if self._broken is not None or not self._skipped:
+            return self._broken
+        lines = textwrap.indent("\n".join(_first(self._skipped)), "  ")
+        return f"pool file {self._path}: entries skipped: {len(self._skipped)}\n{lines}"
 
     def load(self) -> None:
         """Read the file for the first time, before the event loop serves; raises `ConfigError`."""
@@ -70,7 +80,7 @@ class PoolFileSource:
     async def _reload(self) -> None:
         try:
             content = await asyncio.to_thread(read_content, self._path)
-            if content == self._content and self.problem is None:
+            if content == self._content and self._broken is None:
                 return
             pool_file = await asyncio.to_thread(self._parse, content)
         except ConfigError as error:
@@ -78,9 +88,9 @@ class PoolFileSource:
             return
         self._content = content
         self._apply(pool_file)
-        if self.problem is not None:
+        if self._broken is not None:
             log.info("pool file is usable again", file=str(self._path))
-        self.problem = None
+        self._broken = None
 
     def _parse(self, content: bytes) -> PoolFile:
         try:
@@ -94,9 +104,9 @@ class PoolFileSource:
 
     def _keep_last(self, problem: str) -> None:
         self._observer.pool_file_failed()
-        if problem != self.problem:
+        if problem != self._broken:
             log.error("pool file is broken, the last good one stays", problem=problem)
-        self.problem = problem
+        self._broken = problem
 
     def _apply(self, pool_file: PoolFile) -> None:
         self._datastore.priorities = pool_file.priorities
@@ -104,6 +114,7 @@ class PoolFileSource:
             self._datastore.set_pool(pool_file.pool)
             self._datastore.set_pods(pool_file.pods)
             self._datastore.mark_synced()
+        self._skipped = pool_file.skipped
         self._observer.pool_file_loaded(skipped_entries=len(pool_file.skipped))
         self._report(pool_file)
 

@@ -46,6 +46,7 @@ class RequestRecord:
     seconds: float = 0.0
     ttft_seconds: float | None = None
     usage: Usage | None = None
+    priority: int = 0
     streaming: bool = False
     request_id: str = ""
     cause: TerminationCause | None = None
@@ -98,6 +99,8 @@ def console_line(record: RequestRecord, at: datetime) -> str:
         parts.append(f"ttft {_seconds(record.ttft_seconds)}")
     if record.usage is not None:
         parts.append(_tokens(record.usage))
+    if record.priority:
+        parts.append(f"priority {record.priority}")
     if record.cause is not None and record.cause != "natural":
         parts.append(f"[{record.cause}]")
     return "  ".join(parts).rstrip()
@@ -108,6 +111,8 @@ def json_line(record: RequestRecord, at: datetime) -> str:
     members: dict[str, object] = {"ts": at.isoformat(), "level": "info", "msg": "request"}
     for name in RequestRecord.__slots__:
         value = getattr(record, name)
+        if name == "priority" and not value:
+            continue
         if isinstance(value, str):
             value = printable(value, MAX_REASON if name == "reason" else MAX_TEXT)
         elif isinstance(value, float):

@@ -116,6 +116,7 @@ class Reporter:
                     status=rejection.http_status,
                     details=rejection.access_log_details,
                     seconds=now - received_at,
+                    priority=priority,
                     request_id=headers.get(REQUEST_ID_HEADER) or "",
                 )
             )
@@ -150,6 +151,7 @@ def _record(
         seconds=now - active.received_at,
         ttft_seconds=active.ttft_seconds,
         usage=response.usage,
+        priority=request.priority,
         streaming=response.streaming,
         request_id=request.id,
         cause=cause,

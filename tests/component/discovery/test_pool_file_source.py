@@ -263,6 +263,22 @@ async def test_a_deleted_file_keeps_the_pool_and_comes_back(
     await observer.until(partial(has_ips, datastore, "10.0.0.2"))
 
 
+async def test_what_is_skipped_is_a_problem_until_it_is_mended(
+    datastore: Datastore, observer: CountingObserver, path: Path
+) -> None:
+    source = PoolFileSource(path, datastore, observer)
+    write(path, pool_text("10.0.0.1", "gpu-b.lab"))
+    source.load()
+
+    first, second = str(source.problem).splitlines()
+    assert first == f"pool file {path}: entries skipped: 1"
+    assert second.startswith("  endpoints[1] (pod-gpu-b.lab): address: ")
+
+    write(path, pool_text("10.0.0.1"))
+    source.load()
+    assert source.problem is None
+
+
 @pytest.mark.usefixtures("running")
 async def test_a_bad_entry_is_skipped_counted_and_logged(
     datastore: Datastore, observer: CountingObserver, path: Path

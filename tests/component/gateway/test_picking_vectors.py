@@ -101,6 +101,7 @@ async def test_the_objective_gives_the_priority_and_is_not_passed_on(
         assert picker.metric("llm_d_epp_request_total", priority=str(priority)) == 1
         exchange.cancel()
         await picker.settled()
+        assert [record.priority for record in picker.records.all] == [priority]
 
 
 class Busy(Admitter):

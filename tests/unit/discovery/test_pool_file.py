@@ -115,11 +115,11 @@ def test_objectives_give_priorities_by_name() -> None:
     assert (pool_file.ignored_kinds, pool_file.warnings) == ((), ())
 
 
-def test_an_objective_of_another_pool_does_not_count_and_is_told() -> None:
+def test_an_objective_of_another_pool_is_skipped_and_told() -> None:
     pool_file = parsed(OBJECTIVE.replace("llama", "mistral"), MANIFEST)
 
     assert pool_file.priorities == {}
-    assert pool_file.warnings == (
+    assert pool_file.skipped == (
         "InferenceObjective batch: spec.poolRef: it is about the pool 'mistral' of group"
         " 'inference.networking.k8s.io', not about 'llama'",
     )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -53,6 +54,16 @@ def test_a_served_request_is_one_line_for_people() -> None:
         "12:00:00  200  POST  /v1/chat/completions  llama               1.23s"
         "  -> 10.0.0.1:8000 (fewest in flight)  ttft 100ms  tokens 10 (3 cached)+20\n"
     )
+
+
+@pytest.mark.parametrize("record", [SERVED, REJECTED], ids=["served", "rejected"])
+def test_a_priority_is_told_unless_it_is_0(record: RequestRecord) -> None:
+    assert "priority" not in written(record, "console") + written(record, "json")
+
+    shed = replace(record, priority=-1)
+
+    assert written(shed, "console").endswith("  priority -1\n")
+    assert json.loads(written(shed, "json"))["priority"] == -1
 
 
 def test_a_rejection_is_a_line_with_its_reason() -> None:
