@@ -16,6 +16,7 @@ from epp.framework.errors import ConfigError, PickerError
 from epp.observability.background_stream import BackgroundStream
 from epp.observability.logging import configure_logging
 from epp.standalone.envoy_binary import envoy_binary
+from epp.standalone.held_stream import HeldStream
 from epp.standalone.muted_stream import MutedStream
 from epp.standalone.options import StandaloneOptions
 from epp.standalone.supervisor import Supervisor
@@ -36,9 +37,16 @@ def run_standalone(options: StandaloneOptions) -> int:
     terminal = BackgroundStream(sys.stdout)
     # Text streams in everything but their static type, as below.
     requests = MutedStream(cast("TextIO", terminal))
+    process_log = HeldStream(sys.stderr)
+    if options.verbose:
+        process_log.release()
 
     def build_picker(serve_options: ServeOptions) -> Application:
-        configure_logging(serve_options.log_level, serve_options.log_format)
+        configure_logging(
+            "info" if options.verbose else "warning",
+            serve_options.log_format,
+            cast("TextIO", process_log),
+        )
         # What became of a configuration that was changed is what its author waits for.
         logging.getLogger(picking.__name__).setLevel(logging.INFO)
         return Application(serve_options, request_log_stream=cast("TextIO", requests))
@@ -50,6 +58,7 @@ def run_standalone(options: StandaloneOptions) -> int:
         build_picker=build_picker,
         say=_say,
         requests=requests,
+        process_log=process_log,
     )
     try:
         run_in_loop(_run(supervisor))
@@ -62,6 +71,7 @@ def run_standalone(options: StandaloneOptions) -> int:
         print(f"epp standalone: {errors[0]}", file=sys.stderr)
         return 1
     finally:
+        process_log.release()
         terminal.close()
     return 0
 

@@ -18,6 +18,7 @@ from epp.standalone.addresses import LOOPBACK, Addresses, assign_addresses
 from epp.standalone.banner import Running, banner
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
+from epp.standalone.held_stream import HeldStream
 from epp.standalone.muted_stream import MutedStream
 from epp.standalone.options import StandaloneOptions
 from epp.standalone.pool import ModelServer, pool_document, resolve, temporary_pool_file
@@ -70,6 +71,7 @@ class Supervisor:
         build_picker: Callable[[ServeOptions], EndpointPicker],
         say: Callable[[str], None],
         requests: MutedStream,
+        process_log: HeldStream,
     ) -> None:
         self._options = options
         self._envoy = envoy
@@ -77,6 +79,7 @@ class Supervisor:
         self._build_picker = build_picker
         self._say = say
         self._requests = requests
+        self._process_log = process_log
         self._show = say if options.verbose else None
         self._ports = FreePorts()
         self._household = Household(GRACE_SECONDS)
@@ -99,6 +102,7 @@ class Supervisor:
         async with self._household:
             running = await self._start()
             self._say(banner(running))
+            self._process_log.release()
             self._requests.unmute()
             await asyncio.get_running_loop().create_future()
 
@@ -204,7 +208,6 @@ class Supervisor:
             error_format=options.error_format,
             log_format="console",
             request_log=True,
-            zap_log_level="info" if options.verbose else "error",
         )
 
     def _envoy_settings(self, snapshot: Snapshot, addresses: Addresses) -> EnvoySettings:

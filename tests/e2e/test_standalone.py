@@ -246,6 +246,24 @@ spec:
         assert text in program.output()
 
 
+def test_what_is_odd_is_told_below_the_banner(
+    standalone: StartStandalone, servers: tuple[Address, ...], tmp_path: Path
+) -> None:
+    host, port = servers[0]
+    good = {"name": "a", "address": host, "port": str(port)}
+    bad = {"name": "b", "address": "gpu-b.lab", "port": "8000"}
+    (tmp_path / "pool.yaml").write_text(json.dumps({"endpoints": [good, bad]}))
+
+    program = standalone(f"--pool-file={tmp_path / 'pool.yaml'}")
+    program.wait_for_line(LAST_LINE)
+    program.wait_for_line("endpoints[1] (b): address: ")
+
+    banner, _, told = program.output().partition(LAST_LINE)
+    assert banner.startswith("Ready.\n")
+    assert told.count("pool file entry skipped") == 1
+    assert "info" not in told
+
+
 CONFIGURATION = """
 plugins: [{type: queue-scorer}]
 schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer, weight: %s}]}]
@@ -266,7 +284,8 @@ def test_a_configuration_says_how_it_picks_and_may_change(
     program.wait_for_line("configuration in force")
     second = post(url, body).headers["x-epp-decision"]
     config.write_text(CONFIGURATION % "heavy")
-    refusal = program.wait_for_line("configuration refused, the last good one stays")
+    program.wait_for_line("configuration refused, the last good one stays")
+    refusal = program.wait_for_line("schedulingProfiles[0].plugins[0].weight")
     third = post(url, body).headers["x-epp-decision"]
 
     assert f"configuration: {config}, read again when it changes" in program.output()
@@ -274,7 +293,7 @@ def test_a_configuration_says_how_it_picks_and_may_change(
     assert "(queue-scorer 1x2)" in first
     assert "(queue-scorer 1x5)" in second
     assert "(queue-scorer 1x5)" in third
-    assert "schedulingProfiles[0].plugins[0].weight" in refusal
+    assert refusal.startswith("    schedulingProfiles[0].plugins[0].weight: ")
     assert program.wait_for_line("(one of 3 equal endpoints: 2.00 = queue 1.00x2)")
     assert program.wait_for_line("(one of 3 equal endpoints: 5.00 = queue 1.00x5)")
 

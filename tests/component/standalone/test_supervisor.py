@@ -11,6 +11,7 @@ from epp.app.options import ServeOptions
 from epp.datastore.datastore import Snapshot
 from epp.framework.errors import PortTaken
 from epp.standalone.envoy_clusters import Address
+from epp.standalone.held_stream import HeldStream
 from epp.standalone.muted_stream import MutedStream
 from epp.standalone.options import StandaloneOptions
 from epp.standalone.supervisor import START_TRIES, Supervisor
@@ -51,6 +52,7 @@ async def test_ports_that_are_taken_at_the_last_moment_are_replaced_a_few_times(
         build_picker=build,
         say=print,
         requests=MutedStream(io.StringIO()),
+        process_log=HeldStream(io.StringIO()),
     )
 
     with pytest.raises(ExceptionGroup) as caught:
