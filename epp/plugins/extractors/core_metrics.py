@@ -68,7 +68,8 @@ class CoreMetricsExtractor(Extractor):
           queuedRequestsSpec: nv_inference_pending_request_count
 
     An entry of `engineConfigs` with one of these names replaces that engine whole, as in the
-    reference: what it leaves out is read from nowhere. To add to an engine, copy its entry.
+    reference: what it leaves out is read from nowhere. To add to an engine, copy its entry;
+    only the built-in `sglang` counts ranks once that report for their whole engine.
     """
 
     type = "core-metrics-extractor"

@@ -17,13 +17,15 @@ EXAMPLES = [
     for path in sorted((ROOT / "config/examples").glob("*.yaml"))
     if "kind: EndpointPickerConfig" in path.read_text()
 ]
-BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/configuration.md").read_text(), re.S)
+PAGE = (ROOT / "docs/configuration.md").read_text()
+BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
+FLAG = "--allow-experimental-plugins"
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_loads_without_warnings(path: Path) -> None:
     text = path.read_text()
-    assembly = assembled(text, allow_experimental="--allow-experimental-plugins" in text)
+    assembly = assembled(text, allow_experimental=FLAG in text)
 
     assert assembly.warnings == []
 
@@ -31,6 +33,18 @@ def test_an_example_loads_without_warnings(path: Path) -> None:
 @pytest.mark.parametrize("text", BLOCKS, ids=range(len(BLOCKS)))
 def test_a_block_of_the_documentation_loads_without_warnings(text: str) -> None:
     assert assembled(text, allow_experimental=True).warnings == []
+
+
+def test_the_page_lists_every_example_and_says_which_ones_need_a_flag() -> None:
+    before, _, after = PAGE.partition(FLAG)
+    needing = {path.name for path in EXAMPLES if FLAG in path.read_text()}
+
+    assert listed_in(before) == {path.name for path in EXAMPLES} - needing
+    assert needing <= listed_in(after)
+
+
+def listed_in(text: str) -> set[str]:
+    return set(re.findall(r"\(\.\./config/examples/(.+?)\)", text))
 
 
 def test_there_are_examples() -> None:
