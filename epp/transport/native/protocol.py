@@ -29,9 +29,9 @@ class Shared:
     held: HeldBytes
     limits: ConnectionLimits
     keepalive: KeepaliveTimes
+    on_empty: Callable[[], None]
     connections: set[NativeProtocol] = field(default_factory=set)
     is_stopping: bool = False
-    on_empty: Callable[[], None] = lambda: None
 
 
 class NativeProtocol(asyncio.Protocol):
@@ -60,10 +60,10 @@ class NativeProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)  # uvloop's inherits from nothing
         self._transport = transport
-        self._shared.connections.add(self)
         if self._shared.is_stopping:
             self.abort()  # its handshake ended after the port was closed
             return
+        self._shared.connections.add(self)
         tls: SSLObject | None = transport.get_extra_info("ssl_object")
         if tls is not None and tls.selected_alpn_protocol() != "h2":
             self.abort()  # RFC 9113 §3.2

@@ -41,11 +41,13 @@ class NativeServer:
         self._port_flag = port_flag
         self._tls = tls
         self._held = HeldBytes(max_held_bytes)
+        self._all_gone = asyncio.Event()
         self._shared = Shared(
             methods={method.path.encode(): method for method in methods},
             held=self._held,
             limits=limits or ConnectionLimits(),
             keepalive=keepalive or KeepaliveTimes(),
+            on_empty=self._all_gone.set,
         )
         self._server: asyncio.Server | None = None
 
@@ -77,19 +79,20 @@ class NativeServer:
         self._server.close()
         self._shared.is_stopping = True
         connections = self._shared.connections
-        all_gone = asyncio.Event()
-        self._shared.on_empty = all_gone.set
         for protocol in list(connections):
             protocol.connection.drain()
         try:
             async with asyncio.timeout(grace):
-                while connections:
-                    await all_gone.wait()
+                await self._until_all_are_gone()
         except TimeoutError:
             for protocol in list(connections):
                 protocol.connection.cut("the server is shutting down")
-        while connections:
-            await all_gone.wait()
+        await self._until_all_are_gone()
+
+    async def _until_all_are_gone(self) -> None:
+        while self._shared.connections:
+            self._all_gone.clear()
+            await self._all_gone.wait()
 
     def _listen(self) -> socket.socket:
         try:

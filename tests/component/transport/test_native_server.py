@@ -323,6 +323,31 @@ async def test_stopping_does_not_wait_for_peers_that_do_not_read() -> None:
     peer.close()
 
 
+async def test_stopping_again_and_sooner_is_heard() -> None:
+    opened = Opened(SilentHandler)
+    server, port = await started(native_server(opened))
+    peer = RawPeer(port)
+    peer.h2.send_headers(1, HEADERS)
+    await peer.send()
+    handler = await opened.next()
+    patient = asyncio.create_task(server.stop(60))
+    await peer.until_goaway()
+
+    await server.stop(0)
+    await patient
+
+    assert await handler.events.get() == "disconnect"
+    peer.close()
+
+
+async def test_a_connection_that_comes_while_stopping_is_turned_away() -> None:
+    server, port = await started(native_server(TellingHandler))
+    late = RawPeer(port)  # nobody has accepted it yet
+    await server.stop(0)
+    await late.until_gone()
+    late.close()
+
+
 async def test_a_deadline_of_the_caller_ends_the_stream() -> None:
     opened = Opened(SilentHandler)
     server, port = await started(native_server(opened))
