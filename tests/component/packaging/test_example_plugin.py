@@ -1,4 +1,4 @@
-"""docs/plugins.md as a stranger follows it: the installed picker, an empty folder, commands."""
+"""docs/plugins.md as a stranger follows it: a checkout, an empty folder beside it, commands."""
 
 from __future__ import annotations
 
@@ -43,8 +43,11 @@ class Walk:
 
 
 @pytest.fixture(scope="module")
-def walk(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Walk:
-    folder = tmp_path_factory.mktemp("acme-scorers")
+def walk(tmp_path_factory: pytest.TempPathFactory) -> Walk:
+    around = tmp_path_factory.mktemp("around")
+    (around / "inference-endpoint-picker").symlink_to(ROOT)
+    folder = around / "acme-scorers"
+    folder.mkdir()
     installed = tmp_path_factory.mktemp("installed")
     environment = {
         **os.environ,
@@ -59,8 +62,6 @@ def walk(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Walk:
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PYTEST_ADDOPTS": "-p no:cacheprovider",
     }
-    install = ["pip", "install", "-q", str(wheel)]
-    subprocess.run(install, env=environment, cwd=folder, check=True)
     commands = follow(PAGE, folder, environment)
     return Walk(folder=folder, environment=environment, commands=commands)
 
@@ -75,7 +76,14 @@ def _programs(folder: Path) -> Path:
 
 
 def test_every_command_prints_what_the_page_says(walk: Walk) -> None:
-    assert walk.commands >= 9
+    assert walk.commands >= 11
+
+
+def test_the_library_page_installs_the_picker_as_the_plugins_page_does() -> None:
+    install = "pip install ../inference-endpoint-picker"
+
+    assert f"`{install}`" in (ROOT / "docs/library.md").read_text()
+    assert install.replace("install ", "install -q ") in PAGE.read_text()
 
 
 def test_the_image_holds_the_plugins_beside_the_picker(walk: Walk, tmp_path: Path) -> None:

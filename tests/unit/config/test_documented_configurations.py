@@ -9,6 +9,7 @@ import pytest
 
 from epp.config.built_in import BUILT_IN
 from epp.config.loader import load_config
+from epp.discovery.pool_file import parse_pool_file
 from tests.fakes.configurations import assembled
 
 ROOT = Path(__file__).parents[3]
@@ -50,6 +51,15 @@ def listed_in(text: str) -> set[str]:
 def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 4
     assert len(BLOCKS) >= 3
+
+
+def test_the_objective_of_the_pool_page_makes_requests_of_the_example_pool_sheddable() -> None:
+    (objective,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/pool-file.md").read_text(), re.S)
+    pool = (ROOT / "config/examples/pool.yaml").read_text()
+
+    read = parse_pool_file(f"{pool}---\n{objective}".encode())
+
+    assert (read.priorities, read.skipped, read.warnings) == ({"batch": -1}, (), ())
 
 
 def test_the_default_example_is_the_built_in_default() -> None:

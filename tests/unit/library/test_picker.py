@@ -221,7 +221,9 @@ def test_what_may_not_be_meant_is_a_warning() -> None:
 def test_an_experimental_plugin_is_asked_for() -> None:
     text = "plugins: [{type: agent-identity}, {type: queue-scorer}]"
 
-    with pytest.raises(ConfigError, match="stability Alpha"):
+    with pytest.raises(
+        ConfigError, match=r"stability Alpha; allow it with allow_experimental=True$"
+    ):
         Picker.from_config(text)
     assert Picker.from_config(text, allow_experimental=True).endpoints == ()
 

@@ -151,6 +151,7 @@ def test_a_required_stage_without_endpoint_is_a_503(order: str, missing: str) ->
     with pytest.raises(Rejection, match=f"{missing} profile '{missing}' was required") as caught:
         disagg.run(picks)
 
+    assert f"({missing}-filter goes by the label llm-d.ai/role)" in str(caught.value)
     assert caught.value.http_status == 503
     assert caught.value.drop_reason == "rejected-no-endpoints"
     assert caught.value.retry_after == 1
