@@ -154,6 +154,7 @@ class Collector:
         for poll in watched.polls:
             if poll.source not in self._sources:
                 poll.close()
+                poll.forget()
         watched.polls = [poll for poll in watched.polls if poll.source in self._sources]
 
     def _forgive(self, now: float) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from epp.data_layer.completeness import Completeness
 from epp.data_layer.page import Page, PageOpener, PageReader
 from epp.data_layer.settings import LONGEST_PAUSE_SECONDS
 from epp.data_layer.staleness import stale_after
@@ -41,12 +42,15 @@ class Poll:
 
     __slots__ = (
         "_asked_at",
+        "_attributes_until",
+        "_completeness",
         "_context",
         "_failures",
         "_page",
         "_phase",
         "_target",
         "_timer",
+        "_written",
         "endpoint",
         "fresh_until",
         "interval",
@@ -73,6 +77,10 @@ class Poll:
         self._timer: asyncio.TimerHandle | None = None
         self._asked_at: float | None = None
         self._failures = 0
+        self._written: set[str] = set()
+        """Keys of attributes that came with pages, and are believed no longer than these."""
+        self._attributes_until = 0.0
+        self._completeness = Completeness(context.report)
         self.is_readable = True
         """Whether data came lately, or may still come for the first time."""
 
@@ -89,6 +97,12 @@ class Poll:
         if self._page is not None:
             self._page.close()
             self._page = None
+
+    def forget(self) -> None:
+        """Take away what pages left on the endpoint: without them nothing is known."""
+        for key in self._written:
+            self.endpoint.state.attributes.pop(key, None)
+        self._written.clear()
 
     def adopt(self, endpoint: Endpoint, source: PolledSource) -> None:
         """Go on with other metadata, or with a source that was configured anew."""
@@ -109,6 +123,7 @@ class Poll:
             return
         self.interval = self.source.interval
         self.fresh_until = min(self.fresh_until, now + self._limit())
+        self._attributes_until = min(self._attributes_until, now + self._limit())
         if self._timer is not None and not self._failures:
             self._timer.cancel()
             self._wait((self._phase * self.interval - now) % self.interval)
@@ -119,6 +134,8 @@ class Poll:
             if self._page is not None:
                 self._page.abort()
             self._failed(f"no answer within {self._context.timeout:g} s")
+        if self._written and now > self._attributes_until:
+            self.forget()
         if self.is_readable and now > self.fresh_until:
             self.is_readable = False
             reason = self.last_error or "no answer yet"
@@ -127,6 +144,7 @@ class Poll:
     def forgive(self, seconds: float) -> None:
         """This process stood still for so long: no server's fault."""
         self.fresh_until += seconds
+        self._attributes_until += seconds
         if self._asked_at is not None:
             self._asked_at += seconds
 
@@ -164,7 +182,7 @@ class Poll:
         asked_at, self._asked_at = self._asked_at, None
         took = 0.0 if asked_at is None else now - asked_at
         source.durations.observe(took)
-        is_good, self.last_error = source.read(payload, self.endpoint, now)
+        is_good = self._read(payload, now)
         if not is_good:
             self.last_error = self.last_error or "nothing on the page is of use"
             self._back_off()
@@ -179,7 +197,17 @@ class Poll:
         if not self.is_readable:
             self.is_readable = True
             context.report.back(self.endpoint, source.name, now)
+        self._completeness.judge(self.endpoint, source.name, self.last_error, now)
         self._wait(self._next(now, took))
+
+    def _read(self, payload: bytes, now: float) -> bool:
+        attributes = self.endpoint.state.attributes
+        before = set(attributes)
+        is_good, has_read, self.last_error = self.source.read(payload, self.endpoint, now)
+        self._written |= attributes.keys() - before
+        if has_read:
+            self._attributes_until = now + self._limit()
+        return is_good
 
     def _next(self, now: float, took: float) -> float:
         interval = self.source.interval

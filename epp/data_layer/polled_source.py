@@ -25,6 +25,8 @@ class Reading(NamedTuple):
 
     is_good: bool
     """Whether the endpoint's metrics were read, or anything where they are not to be found."""
+    has_read: bool
+    """Whether any extractor found what it looks for."""
     complaint: str
     """What was missing or could not be read, if anything."""
 
@@ -57,13 +59,14 @@ class PolledSource:
 
     def read(self, payload: bytes, endpoint: Endpoint, now: float) -> Reading:
         """Let every extractor have the page."""
-        is_good = False
+        is_good = has_read = False
         complaint = ""
         for extractor in self._extractors:
             if extractor.extract(payload, endpoint, now):
+                has_read = True
                 is_good = is_good or extractor.fills_metrics or not self.fills_metrics
             complaint = complaint or extractor.complaint
-        return Reading(is_good, complaint)
+        return Reading(is_good, has_read, complaint)
 
 
 class _Attached:

@@ -73,7 +73,10 @@ class Output(Generic[T]):
         request.candidate_attributes[self.key] = values
 
     def put_on(self, endpoint: Endpoint, value: T) -> None:
-        """Set the value of an endpoint (scope ENDPOINT); it goes when the endpoint goes."""
+        """Set the value of an endpoint (scope ENDPOINT); it goes when the endpoint goes.
+
+        What an extractor puts goes when its pages stop coming, too, and is back with the next one.
+        """
         endpoint.state.attributes[self.key] = value
 
     def remove_from(self, endpoint: Endpoint) -> None:

@@ -176,7 +176,8 @@ class CoreMetricsExtractor(Extractor):
     ) -> bool:
         is_any = False
         for custom in mapping.custom_metrics:
-            value = custom.signal.read(page, problems)
+            # Absent it keeps its old value, as in the reference; a mistyped name has to be told.
+            value = required(custom.signal, page, problems)
             if value is not None:
                 self._outputs[custom.attribute].put_on(endpoint, value)
                 is_any = True

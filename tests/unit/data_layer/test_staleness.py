@@ -7,11 +7,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from epp.data_layer.readability_log import LINES_PER_WINDOW
-from epp.framework.endpoint import NO_METRICS
+from epp.framework.data_layer import Extractor
+from epp.framework.endpoint import NO_METRICS, Endpoint
 from tests.fakes.data_layer import AttributeExtractor, LoadExtractor, PageSource
 from tests.fakes.metric_samples import value_of
 from tests.fakes.pool import pod_of
-from tests.unit.data_layer.conftest import Play, Scene
+from tests.unit.data_layer.conftest import Play, Scene, scraping
 
 LOST = "endpoint can't be scraped"
 BACK = "endpoint can be scraped again"
@@ -115,6 +116,102 @@ def test_what_else_is_on_the_page_does_not_make_metrics_fresh(play: Play) -> Non
         assert scene.endpoint().is_stale
 
     play(story, [(PageSource(), [AttributeExtractor(), LoadExtractor()])])
+
+
+class NotesExtractor(Extractor):
+    """Keeps the last page of its source; one that reads `nothing` is of no use."""
+
+    def __init__(self, key: str) -> None:
+        self.identify(type="notes", name=key)
+
+    def extract(self, payload: bytes, endpoint: Endpoint, now: float) -> bool:
+        if payload == b"nothing":
+            return False
+        endpoint.state.attributes[self.name] = payload
+        return True
+
+
+SLOW = (PageSource("slow", interval=2.0, path="/slow"), [NotesExtractor("slow")])
+
+
+def test_attributes_go_with_the_pages_they_came_on_and_return_with_the_next(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        attributes = scene.endpoint().state.attributes
+        attributes["of a request"] = 1
+        await asyncio.sleep(1)
+        assert {"page", "slow", "of a request"} <= attributes.keys()
+
+        scene.server().failure = "HTTP status 500"
+        await asyncio.sleep(2)
+        assert scene.endpoint().is_stale
+        assert attributes.keys() == {"slow", "of a request"}
+
+        scene.server().failure = ""
+        await asyncio.sleep(1.2)
+        assert attributes.keys() == {"page", "slow", "of a request"}
+
+        scene.pages.server("10.0.0.1:8000/slow").page = b"nothing"
+        await asyncio.sleep(8)
+        assert "slow" in attributes
+        await asyncio.sleep(4)
+        assert not scene.endpoint().is_stale
+        assert attributes.keys() == {"page", "of a request"}
+
+    play(story, [(PageSource(), [AttributeExtractor(), LoadExtractor()]), SLOW])
+
+
+def test_attributes_of_a_source_that_is_gone_go_too(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        await asyncio.sleep(1)
+        assert "slow" in scene.endpoint().state.attributes
+
+        scene.layer.reconfigure(scraping())
+
+        assert "slow" not in scene.endpoint().state.attributes
+
+    play(story, [*scraping(), SLOW])
+
+
+INCOMPLETE = "page can be read in part only"
+COMPLETE = "page can be read completely again"
+
+
+def test_a_page_that_lacks_something_is_told_once_until_it_is_complete_for_a_while(
+    play: Play,
+) -> None:
+    async def story(scene: Scene) -> None:
+        with capture_logs() as lines:
+            await asyncio.sleep(1)
+            for _ in range(20):
+                scene.server().page = b"waiting 1"
+                await asyncio.sleep(1)
+                scene.server().page = b"waiting 1\nkv 0.5"
+                await asyncio.sleep(1)
+            await asyncio.sleep(12)
+
+        told, mended = lines
+        assert (told["event"], told["log_level"]) == (INCOMPLETE, "warning")
+        assert (told["endpoint"], told["problem"]) == ("10.0.0.1:8000", "no line `kv`")
+        assert mended["event"] == COMPLETE
+        assert not scene.endpoint().is_stale
+
+    play(story)
+
+
+def test_pages_that_lack_something_do_not_flood_the_log(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        await asyncio.sleep(1)
+        for number in range(1, 101):
+            scene.server(number).page = b"waiting 1"
+        with capture_logs() as lines:
+            await asyncio.sleep(30)
+
+        told = [line for line in lines if line["event"] == INCOMPLETE]
+        (rest,) = [line for line in lines if "incomplete" in line]
+        assert len(told) == LINES_PER_WINDOW
+        assert rest["incomplete"] == 100 - LINES_PER_WINDOW
+
+    play(story, pods=100)
 
 
 def test_idleness_makes_nothing_stale_and_neither_does_its_end(play: Play) -> None:

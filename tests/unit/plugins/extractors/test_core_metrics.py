@@ -438,8 +438,9 @@ def test_custom_metrics_become_attributes() -> None:
     endpoint = endpoint_of()
 
     read(b'a 1\nt{gpu="0"} 40\nt{gpu="1"} -2.5\n', endpoint, by)
-    assert not by.extract(b"a 1\n", endpoint, NOW)
+    absent = problems(b"a 1\n", endpoint, by)
 
+    assert (absent.applied, absent.count) == (False, 3)
     attributes = endpoint.state.attributes
     assert attributes["temperature/core-metrics-extractor"] == -2.5
     assert attributes["total/core-metrics-extractor"] == 37.5
@@ -447,6 +448,20 @@ def test_custom_metrics_become_attributes() -> None:
     assert {"WaitingQueueSize", "KVCacheUsagePercent", "peak"} <= {
         output.data_type.name for output in context.outputs
     }
+
+
+def test_a_custom_metric_that_is_absent_is_told_and_costs_nothing_else() -> None:
+    config = EngineConfig(
+        name="vllm",
+        queued_requests_spec="vllm:num_requests_waiting",
+        custom_metrics=[CustomMetricParameters(attribute_key="heat", metric_spec="temperatur")],
+    )
+    endpoint = endpoint_of()
+
+    found = problems(LOAD, endpoint, extractor(engine_configs=[config]))
+
+    assert (str(found), found.applied, found.count) == ("temperatur: missing", True, 1)
+    assert endpoint.metrics.waiting_queue_size == 3
 
 
 def test_specs_that_a_user_leaves_out_are_not_inherited() -> None:
