@@ -17,6 +17,7 @@ from epp.config.plugin_registry import PluginRegistry
 from epp.config.resolved import resolved_text
 from epp.observability.logging import configure_logging
 from epp.observability.metrics import Metrics
+from epp.observability.safe_text import printable
 
 STDIN = "-"
 
@@ -64,7 +65,7 @@ def _check(arguments: argparse.Namespace) -> int:
         allow_experimental=arguments.allow_experimental_plugins,
     )
     for warning in assembly.warnings:
-        print(f"epp config check: warning: {warning}", file=sys.stderr)
+        print(f"epp config check: warning: {printable(warning)}", file=sys.stderr)
     print_page(resolved_text(assembly))
     return 0
 

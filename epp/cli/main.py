@@ -13,6 +13,7 @@ from typing import NamedTuple
 from epp import __version__
 from epp.cli.flags import UsageError
 from epp.framework.errors import ConfigError
+from epp.observability.safe_text import printable
 from epp.support.nearest import nearest
 
 USAGE_ERROR = 2
@@ -149,4 +150,6 @@ def _overview() -> str:
 
 def _complain(program: str, *problems: str) -> None:
     for problem in problems:
-        print(f"{program}: {problem}", file=sys.stderr)
+        # What was given may be anything, terminal escapes included.
+        text = "\n".join(map(printable, problem.split("\n")))
+        print(f"{program}: {text}", file=sys.stderr)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from epp.datastore.manifest_errors import not_allowed, path_text
+from epp.observability.safe_text import printable
 from epp.support.nearest import did_you_mean
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _SHAPES = {
     "invalid_key": "fields are strings (quote it)",
 }
 _MOST = 200
+_LONGEST = 1000
 _PREFIXES = ("Input should be ", "Value error, ", "Assertion failed, ")
 
 
@@ -79,7 +81,7 @@ def _line(detail: ErrorDetails, at: str, schema: type[BaseModel]) -> str:
     message = _SHAPES.get(detail["type"]) or detail["msg"]
     for prefix in _PREFIXES:
         message = message.removeprefix(prefix)
-    return not_allowed(path, detail["input"], message)
+    return not_allowed(path, detail["input"], printable(message, _LONGEST))
 
 
 def _schemas_at(schema: type[BaseModel], location: Location) -> list[type[BaseModel]]:

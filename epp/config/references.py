@@ -9,12 +9,16 @@ from epp.config.findings import unknown_name
 from epp.config.instances import Instance, Instances
 from epp.framework.plugin import Plugin
 
+MOST_HINTS = 50
+
 
 def resolved(reference: Reference, instances: Instances) -> Instance | None:
     """The instance that is named; None if there is none or it can't be built, a finding."""
     if not instances.knows(reference.name):
+        # Looking for what was meant takes a while, and nobody reads hundreds of mistakes.
+        names = instances.names if len(instances.findings.problems) < MOST_HINTS else ()
         instances.findings.problem(
-            reference.path, unknown_name(reference.name, "plugin of this document", instances.names)
+            reference.path, unknown_name(reference.name, "plugin of this document", names)
         )
         return None
     return instances.get(reference.name)

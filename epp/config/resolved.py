@@ -14,6 +14,7 @@ from epp.config.document import Origin
 from epp.config.instances import Instance
 from epp.config.scheduling import Member
 from epp.config.schema import API_VERSION, KIND
+from epp.observability.safe_text import printable
 
 _NOTES = {
     Origin.DEFAULT: "added: default",
@@ -106,4 +107,5 @@ def _wiring(blueprint: Blueprint) -> Iterator[str]:
     yield "\n# Who reads what from whom:\n"
     for link in blueprint.links:
         producer = link.producer.name if link.producer else "nobody"
-        yield f"#   {link.reader.name}: {link.input.data_type.name} from {producer}\n"
+        line = f"#   {link.reader.name}: {link.input.data_type.name} from {producer}"
+        yield f"{printable(line)}\n"  # a line break in a name would end the comment

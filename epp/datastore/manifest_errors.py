@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError, WrapValidator
 from pydantic_core import PydanticCustomError
 
+from epp.observability.safe_text import printable
+
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
@@ -81,7 +83,7 @@ def path_text(location: Sequence[int | str]) -> str:
         if isinstance(part, str) and _PLAIN_KEY.fullmatch(part):
             path += f".{part}" if path else part
         else:
-            path += f"[{_cut(str(part))}]"
+            path += f"[{_cut(printable(str(part)))}]"
     return path
 
 

@@ -10,6 +10,9 @@ import yaml
 
 _MAX_VALUES = 1_000_000
 _MAX_DEPTH = 64
+_OUT_OF_PROPORTION = (
+    f"more than {_MAX_VALUES} values (aliases written out), or more than {_MAX_DEPTH} levels"
+)
 _CONSTRUCTOR_FAULTS = (ValueError, LookupError, AttributeError, TypeError, ArithmeticError)
 
 
@@ -42,6 +45,8 @@ def _documents(text: str) -> Iterator[Any]:
                 yield document
     except yaml.MarkedYAMLError as error:
         raise YamlDocumentsError(f"not valid YAML: {_where(error)}{error.problem}") from error
+    except YamlDocumentsError:
+        raise
     except (yaml.YAMLError, RecursionError, *_CONSTRUCTOR_FAULTS) as error:
         # PyYAML lets out what Python says of `!!int x` or of the date 2026-99-99.
         raise YamlDocumentsError(f"not valid YAML: {error}") from error
@@ -49,6 +54,8 @@ def _documents(text: str) -> Iterator[Any]:
 
 class _StrictLoader(yaml.CSafeLoader):
     """A key that is given twice is a mistake, not a choice of the last one."""
+
+    values = 0
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
@@ -62,6 +69,11 @@ class _StrictLoader(yaml.CSafeLoader):
                     problem_mark=key_node.start_mark,
                 )
             seen.add(key)
+        # Writes out merge keys (`<<`), each anew: too late to refuse them when it is done.
+        self.flatten_mapping(node)
+        self.values += len(node.value)
+        if self.values > _MAX_VALUES:
+            raise YamlDocumentsError(_OUT_OF_PROPORTION)
         return super().construct_mapping(node, deep)
 
 
@@ -86,10 +98,7 @@ def _check_size(documents: list[Any]) -> None:
         value, depth = pending.pop()
         count += 1
         if count > _MAX_VALUES or depth > _MAX_DEPTH:
-            raise YamlDocumentsError(
-                f"more than {_MAX_VALUES} values (aliases written out), or more than"
-                f" {_MAX_DEPTH} levels"
-            )
+            raise YamlDocumentsError(_OUT_OF_PROPORTION)
         if isinstance(value, dict):
             pending.extend((item, depth + 1) for item in value.values())
         elif isinstance(value, (list, tuple, set)):

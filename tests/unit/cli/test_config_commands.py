@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from epp.cli.main import main
 
@@ -73,3 +74,21 @@ def test_the_schema_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     schema = json.loads(capsys.readouterr().out)
     assert schema["$schema"].startswith("https://json-schema.org/")
     assert "plugins" in schema["properties"]
+
+
+def test_names_from_a_file_do_nothing_to_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "epp.yaml"
+    name = "\x1b[31mred\n- type: FAKE"
+    plugins = [{"name": name, "type": "queue-scorer"}, {"name": "p", "type": "max-score-picker"}]
+    file.write_text(json.dumps({"plugins": plugins}))
+    assert main(["config", "check", str(file)]) == 0
+    printed = capsys.readouterr()
+    file.write_text(json.dumps({"plugins": plugins, "\x1b[33mfield\nFAKE": 1}))
+    assert main(["config", "check", str(file)]) == 2
+    complaint = capsys.readouterr().err
+
+    assert "\x1b" not in printed.out + printed.err + complaint
+    assert yaml.safe_load(printed.out)["plugins"][0]["name"] == name
+    assert "[\\x1b[33mfield\\nFAKE]: unknown field" in complaint

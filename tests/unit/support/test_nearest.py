@@ -24,3 +24,10 @@ def test_a_typo_or_a_forgotten_word_leads_to_the_name_meant(given: str, expected
 def test_only_a_near_name_is_suggested() -> None:
     assert did_you_mean("FailClosed", ["FailOpen", "FailClose"]) == "; did you mean 'FailClose'?"
     assert did_you_mean("xyz", ["FailOpen", "FailClose"]) == ""
+
+
+def test_many_long_names_are_compared_by_their_parts_first() -> None:
+    known = [f"{'x' * 500}-{number}" for number in range(900)] + ["queue-scorer"]
+
+    assert nearest("quee-scorer", known) == "queue-scorer"
+    assert did_you_mean("z", known) == ""

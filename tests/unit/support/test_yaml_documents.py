@@ -21,6 +21,14 @@ def bomb() -> str:
     return "\n".join(lines)
 
 
+def test_merge_keys_do_not_make_a_small_text_a_large_value() -> None:
+    fields = ", ".join(f"k{number}: v" for number in range(2000))
+    text = f"x: &x {{{fields}}}\ny:\n" + "- {<<: *x}\n" * 2000
+
+    with pytest.raises(YamlDocumentsError, match=r"^more than 1000000 values"):
+        load_documents(text)
+
+
 def test_empty_documents_do_not_count() -> None:
     assert load_documents("---\n---\na: 1\n---\n# nothing\n---\n- b\n") == [{"a": 1}, ["b"]]
 
