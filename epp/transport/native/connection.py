@@ -112,7 +112,7 @@ class Connection:
         if self.is_closed:
             return
         outbox = self.outbox
-        self.table.earn_noise(_NOISE_PER_DATA_FRAME * outbox.data_frames)
+        self.table.noise.left += _NOISE_PER_DATA_FRAME * outbox.data_frames
         outbox.data_frames = 0
         outbox.is_collecting = True
         try:

@@ -46,7 +46,8 @@ class ControlFrames:
 
     def take(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
         """Any frame but DATA, HEADERS, CONTINUATION and RST_STREAM; unknown ones are ignored."""
-        self._connection.table.spend_noise()
+        table = self._connection.table
+        table.spend_noise()
         if kind == WINDOW_UPDATE:
             self._window_update(stream_id, payload)
         elif kind == PING:

@@ -32,19 +32,23 @@ class HeaderBlock(NamedTuple):
 class HeaderAssembly:
     """At most one block is being received at a time."""
 
-    __slots__ = ("_block", "_continuations", "_depends_on_itself", "_end_stream", "_stream_id")
+    __slots__ = (
+        "_block",
+        "_continuations",
+        "_depends_on_itself",
+        "_end_stream",
+        "_stream_id",
+        "is_open",
+    )
 
     def __init__(self) -> None:
+        self.is_open = False
+        """Whether only a CONTINUATION may come."""
         self._stream_id = 0
         self._end_stream = False
         self._depends_on_itself = False
         self._block = bytearray()
         self._continuations = 0
-
-    @property
-    def is_open(self) -> bool:
-        """Whether only a CONTINUATION may come."""
-        return self._stream_id != 0
 
     def headers(
         self, flags: int, stream_id: int, data: bytes, start: int, end: int
@@ -64,6 +68,7 @@ class HeaderAssembly:
         end_stream = bool(flags & END_STREAM)
         if flags & END_HEADERS:
             return HeaderBlock(stream_id, end_stream, depends_on_itself, data[start:end])
+        self.is_open = True
         self._stream_id, self._end_stream = stream_id, end_stream
         self._depends_on_itself = depends_on_itself
         self._block[:] = memoryview(data)[start:end]
@@ -85,7 +90,7 @@ class HeaderAssembly:
         whole = HeaderBlock(
             stream_id, self._end_stream, self._depends_on_itself, bytes(self._block)
         )
-        self._stream_id = 0
+        self.is_open = False
         self._block.clear()
         return whole
 

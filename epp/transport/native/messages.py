@@ -10,6 +10,7 @@ from epp.transport.streams import MessageLimits, StatusCode
 
 PREFIX = Struct(">BL")
 PREFIX_BYTES = 5
+LARGEST_MESSAGE = (1 << 32) - 1
 
 
 class MessageFault(Exception):

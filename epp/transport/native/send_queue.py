@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 import structlog
 
 from epp.transport.native.budgets import HeldBytes
-from epp.transport.native.messages import PREFIX, PREFIX_BYTES
+from epp.transport.native.messages import LARGEST_MESSAGE, PREFIX, PREFIX_BYTES
 from epp.transport.native.outbox import Buffer
 
 log = structlog.get_logger(__name__)
@@ -21,7 +21,9 @@ class SendQueue:
 
     def __init__(self, held: HeldBytes, max_message_bytes: int | None) -> None:
         self._held = held
-        self._max_message_bytes = max_message_bytes
+        self._max_message_bytes = (
+            LARGEST_MESSAGE if max_message_bytes is None else max_message_bytes
+        )
         self._own = 0
         """What this queue has added to `held`."""
         self._queue: deque[bytes | Iterator[bytes]] = deque()
@@ -38,9 +40,12 @@ class SendQueue:
         if self.is_overflowing:
             close_generator(messages)
         elif isinstance(messages, tuple | list):
-            self._hold(sum(map(len, messages)))
+            held = self._held
+            size = sum(map(len, messages))
+            self._own += size
+            held.used += size
             self._queue.extend(messages)
-            self.is_overflowing = self._held.is_exceeded
+            self.is_overflowing = held.used > held.limit
         else:
             self._queue.append(iter(messages))
 
@@ -74,6 +79,8 @@ class SendQueue:
             if message is None:
                 return
             size = len(message)
+            if size > self._max_message_bytes:
+                raise ValueError(f"an answer of {size} bytes, more than may be sent")
             prefix = PREFIX.pack(0, size)
             if size + PREFIX_BYTES <= room:
                 parts += (prefix, message)
@@ -101,20 +108,15 @@ class SendQueue:
             first = queue[0]
             if isinstance(first, bytes):
                 queue.popleft()
-                self._hold(-len(first))
-                return self._checked(first)
+                self._own -= len(first)
+                self._held.used -= len(first)
+                return first
             message = next(first, None)
             if message is not None:
-                return self._checked(message)
+                return message
             if queue and queue[0] is first:
                 queue.popleft()
         return None
-
-    def _checked(self, message: bytes) -> bytes:
-        limit = self._max_message_bytes
-        if limit is not None and len(message) > limit:
-            raise ValueError(f"an answer of {len(message)} bytes, more than {limit} are allowed")
-        return message
 
     def _hold(self, size: int) -> None:
         self._own += size

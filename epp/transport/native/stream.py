@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import structlog
 
 from epp.transport.native.frames import DEFAULT_FRAME_BYTES, LARGEST_WINDOW, ErrorCode, StreamFault
-from epp.transport.native.messages import MessageFault, MessageReader
+from epp.transport.native.messages import MessageReader
 from epp.transport.native.outbox import Buffer, Timer
 from epp.transport.native.responses import response_head, trailers, trailers_only
 from epp.transport.native.send_queue import SendQueue, close_generator
@@ -113,16 +113,18 @@ class Stream:
             except Exception as error:  # noqa: BLE001 - a handler's, logged there
                 self._handler_failed(error)
                 return
-        if reader.fault is not None and self._end is None:
-            self._refuse(reader.fault)
+        fault = reader.fault
+        if fault is not None and self._end is None:
+            if fault.size:
+                self._method.refused(fault.size)
+            self.fail(fault.code, fault.message)
 
     def receive_end(self) -> None:
         """The peer will send nothing more."""
         self.peer_is_done = True
         if self._content_left > 0:
-            raise StreamFault(
-                self.stream_id, ErrorCode.PROTOCOL_ERROR, "less DATA than content-length says"
-            )
+            reason = "less DATA than content-length says"
+            raise StreamFault(self.stream_id, ErrorCode.PROTOCOL_ERROR, reason)
         if self._end is not None or self._handler is None:
             return
         if self._reader.is_inside:
@@ -138,7 +140,7 @@ class Stream:
         self.send_window += increment
         if self.send_window > LARGEST_WINDOW:
             raise StreamFault(self.stream_id, ErrorCode.FLOW_CONTROL_ERROR, "a window over 2^31-1")
-        if self.send_window > 0 and self.is_blocked:
+        if self._queue and self.send_window > 0:
             self._table.outbox.ready(self)
 
     def write_turn(self) -> bool:
@@ -149,27 +151,16 @@ class Stream:
             text = "the server holds as much as it can of answers that are not read"
             self.fail(StatusCode.RESOURCE_EXHAUSTED, text)
             return False
-        outbox = self._table.outbox
-        room = max(0, min(DEFAULT_FRAME_BYTES, outbox.window, self.send_window))
-        parts: list[Buffer] = []
-        failure = None
-        try:
-            self._queue.fill(parts, room)
-        except Exception as error:  # noqa: BLE001 - a generator's, logged below
-            failure = error
-        if self.is_over:
-            return False
-        if parts:
-            self._send_head()
-            outbox.data(self, parts, sum(map(len, parts)))
+        failure = self._write_frame()
         if failure is not None:
             self._handler_failed(failure)
+        if self.is_over:
             return False
         if self._queue:
             return self.send_window > 0
         if self._end is not None:
             self._finish()
-        else:
+        elif self.receive_window < self._table.low_water:
             self._table.return_credit(self)
         return False
 
@@ -189,11 +180,26 @@ class Stream:
         self._disconnect(code, "")
         self._over(code)
 
+    def _write_frame(self) -> Exception | None:
+        """Write what fits in one frame; returns what a generator raised behind that."""
+        outbox = self._table.outbox
+        room = max(0, min(DEFAULT_FRAME_BYTES, outbox.window, self.send_window))
+        parts: list[Buffer] = []
+        failure = None
+        try:
+            self._queue.fill(parts, room)
+        except Exception as error:  # noqa: BLE001 - logged by the caller
+            failure = error
+        if parts and not self.is_over:
+            if not self._has_head:
+                self._send_head()
+            outbox.data(self, parts, sum(map(len, parts)))
+        return failure
+
     def _send_head(self) -> None:
-        if not self._has_head:
-            self._has_head = True
-            outbox = self._table.outbox
-            outbox.control(response_head(self.stream_id, outbox.is_first_block()))
+        self._has_head = True
+        outbox = self._table.outbox
+        outbox.control(response_head(self.stream_id, outbox.is_first_block()))
 
     def _finish(self) -> None:
         """Send the end. A peer that has more to send is told to keep it (RFC 9113 §8.1)."""
@@ -226,11 +232,6 @@ class Stream:
         log.error("stream handler failed", method=self._method.path, exc_info=error)
         self.fail(StatusCode.INTERNAL, "internal error")
 
-    def _refuse(self, fault: MessageFault) -> None:
-        if fault.size:
-            self._method.refused(fault.size)
-        self.fail(fault.code, fault.message)
-
     def _disconnect(self, code: StatusCode, message: str) -> None:
         """Tell the handler, unless it has ended the stream itself."""
         was_open = self._end is None
@@ -246,6 +247,5 @@ class Stream:
     def _count_content(self, size: int) -> None:
         self._content_left -= size
         if self._content_left < 0:
-            raise StreamFault(
-                self.stream_id, ErrorCode.PROTOCOL_ERROR, "more DATA than content-length says"
-            )
+            reason = "more DATA than content-length says"
+            raise StreamFault(self.stream_id, ErrorCode.PROTOCOL_ERROR, reason)

@@ -20,6 +20,7 @@ from epp.transport.native.header_blocks import HeaderBlocks
 from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.methods import StreamMethod
 from epp.transport.native.outbox import Outbox, Timer
+from epp.transport.native.recent_streams import RecentStreams
 from epp.transport.native.refused_request import RefusedRequest
 from epp.transport.native.request_head import RequestHead, trailers_fault
 from epp.transport.native.responses import trailers_only
@@ -27,8 +28,6 @@ from epp.transport.native.stream import Stream
 from epp.transport.streams import StatusCode
 
 _RST_STREAM_BYTES = 4
-_REMEMBERED = 4096
-"""So many streams that ended before the peer knew: more may come for them."""
 
 
 class StreamTable:
@@ -56,13 +55,13 @@ class StreamTable:
         self._methods = methods
         self._call_later = call_later
         self._on_empty = on_empty
-        self._noise = noise
+        self.noise = noise
         self._resets = resets
         self._streams: dict[int, Stream] = {}
-        self._not_wanted: dict[int, None] = {}
+        self._not_wanted = RecentStreams()
         self._receive_window = limits.receive_window
         self._last_stream_id = 0
-        self._low_water = limits.receive_window // 2
+        self.low_water = limits.receive_window // 2
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -70,7 +69,9 @@ class StreamTable:
     def data(self, flags: int, stream_id: int, data: bytes, start: int, end: int) -> None:
         """Take DATA (RFC 9113 §6.1)."""
         size = end - start
-        self._charge_connection(size)
+        self._receive_window -= size
+        if self._receive_window < self.low_water:
+            self._return_credit_of_connection()
         stream = self._streams.get(stream_id)
         if stream is None:
             self._on_closed(stream_id)
@@ -90,7 +91,7 @@ class StreamTable:
         if start == end:
             self.spend_noise()
         stream.receive(data, start, end)
-        if stream.receive_window < self._low_water:
+        if stream.receive_window < self.low_water:
             self.return_credit(stream)
 
     def headers(self, header_block: HeaderBlock) -> None:
@@ -111,7 +112,7 @@ class StreamTable:
         self._last_stream_id = stream_id
         head = self.header_blocks.request(block)
         if not self.takes_streams:
-            self._remember(stream_id)  # RFC 9113 §6.8: the peer tries them elsewhere
+            self._not_wanted.add(stream_id)  # RFC 9113 §6.8: the peer tries them elsewhere
         elif depends_on_itself or head.malformed:
             raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, head.malformed)
         elif len(self._streams) >= self.limits.max_streams:
@@ -160,7 +161,7 @@ class StreamTable:
 
     def return_credit(self, stream: Stream) -> None:
         """Let the peer send more on a stream, unless it does not read our answers."""
-        if stream.receive_window < self._low_water and not (
+        if stream.receive_window < self.low_water and not (
             stream.is_blocked or stream.peer_is_done or stream.is_over
         ):
             full = self.limits.receive_window
@@ -190,12 +191,8 @@ class StreamTable:
 
     def spend_noise(self, frames: int = 1) -> None:
         """Count frames that bring nothing."""
-        if not self._noise.spend(frames):
+        if not self.noise.spend(frames):
             raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too many frames for nothing")
-
-    def earn_noise(self, frames: int) -> None:
-        """Allow more of them, as we gave a reason."""
-        self._noise.left += frames
 
     def _open(self, stream_id: int, head: RequestHead, end_stream: bool) -> None:
         method = self._methods.get(head.path)
@@ -225,15 +222,12 @@ class StreamTable:
         if not end_stream:
             self._reset(stream_id, ErrorCode.NO_ERROR)
 
-    def _charge_connection(self, size: int) -> None:
-        window = self._receive_window - size
-        if window < 0:
+    def _return_credit_of_connection(self) -> None:
+        if self._receive_window < 0:
             raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "more DATA than allowed")
-        if window < self._low_water:
-            full = self.limits.receive_window
-            self.outbox.control(window_update(0, full - window))
-            window = full
-        self._receive_window = window
+        full = self.limits.receive_window
+        self.outbox.control(window_update(0, full - self._receive_window))
+        self._receive_window = full
 
     def _on_closed(self, stream_id: int, *, is_headers: bool = False) -> None:
         """A frame for a stream that is not open (RFC 9113 §5.1)."""
@@ -247,13 +241,7 @@ class StreamTable:
 
     def _reset(self, stream_id: int, code: ErrorCode) -> None:
         self.outbox.control(rst_stream(stream_id, code))
-        self._remember(stream_id)
-
-    def _remember(self, stream_id: int) -> None:
-        not_wanted = self._not_wanted
-        not_wanted[stream_id] = None
-        if len(not_wanted) > _REMEMBERED:
-            del not_wanted[next(iter(not_wanted))]
+        self._not_wanted.add(stream_id)
 
     def _spend_reset(self) -> None:
         if not self._resets.spend():
