@@ -49,6 +49,7 @@ class PoolEvents:
         elif change.old.pool is not None:
             self._metrics.pool_changed(change.old.pool.name, 0)
             self._metrics.cluster.pool_gone()
+        self._metrics.endpoints_left(change.removed)
         self.publish_readiness()
         if snapshot.synced and not snapshot.endpoints and (change.removed or not change.old.synced):
             log.warning("the pool has no endpoint: every request is answered with 503")

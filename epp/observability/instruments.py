@@ -118,6 +118,10 @@ class Family(Generic[S]):
         """Forget every series."""
         self._series.clear()
 
+    def forget(self, is_gone: Callable[[tuple[str, ...]], bool]) -> None:
+        """Forget series by their label values; whoever kept one counts in vain."""
+        self._series = {v: series for v, series in self._series.items() if not is_gone(v)}
+
     def items(self) -> list[tuple[tuple[str, ...], S]]:
         """Every series with its label values."""
         return list(self._series.items())

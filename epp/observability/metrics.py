@@ -8,7 +8,7 @@ Nothing here is global, so a process may hold several of these.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -27,6 +27,9 @@ from epp.observability.pool_metrics import PoolMetrics
 from epp.observability.request_metrics import RequestFamilies, RequestMetrics
 from epp.observability.scrape_metrics import ScrapeMetrics
 from epp.observability.stream_metrics import StreamMetrics
+
+MOST_LEFT = 256
+"""Endpoints that are gone and still have series."""
 
 
 class Metrics:
@@ -80,6 +83,7 @@ class Metrics:
         self._endpoint_ejections = build.counter(catalogue.ENDPOINT_EJECTIONS).labels(())
         self.ejected_endpoints = build.gauge(catalogue.EJECTED_ENDPOINTS).labels(())
         self.cluster = ClusterMetrics(build, now)
+        self._left: set[tuple[str, ...]] = set()
         self._deprecated_twins = deprecated_twins
         self.plugins = PluginMetrics(
             FamilySet(catalogue.GAUGE_UNDERFLOWS),
@@ -182,6 +186,14 @@ class Metrics:
     def pool_changed(self, name: str, endpoints: int) -> None:
         """The pool `name` now has so many endpoints; another pool's series goes away."""
         self.pool.changed(name, endpoints)
+
+    def endpoints_left(self, endpoints: Iterable[Endpoint]) -> None:
+        """These are gone. What they were picked for is forgotten with many others at a time: the
+        series of pods that come and go would fill the page, until none is left for new ones."""
+        self._left.update((each.name, each.namespace, str(each.port)) for each in endpoints)
+        if len(self._left) >= MOST_LEFT:
+            left, self._left = self._left, set()
+            self._attempts.forget(lambda values: values[2:] in left)
 
     def exposition(self, accept: str = "") -> tuple[Iterator[bytes], str]:
         """The page in slices of about 64 KiB, and its content type, as an Accept header asks."""

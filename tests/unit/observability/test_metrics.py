@@ -9,7 +9,8 @@ from epp.framework.endpoint import Endpoint, EndpointId
 from epp.framework.request import TerminationCause
 from epp.framework.usage import Usage
 from epp.observability import request_metrics
-from epp.observability.metrics import Metrics
+from epp.observability.metrics import MOST_LEFT, Metrics
+from epp.testing import endpoint_of
 from tests.fakes.metric_samples import page, value_of
 
 LABELS = {
@@ -298,6 +299,20 @@ def test_an_attempt_names_the_endpoint_and_its_twin_the_pod(metrics: Metrics) ->
     failure = {"status": "failure", "endpoint_name": "", "namespace": "", "port": ""}
     assert value_of(metrics, f"llm_d_epp_{name}", **failure) == 1
     assert value_of(metrics, "llm_d_epp_scheduler_e2e_duration_seconds_sum") == 0.003
+
+
+def test_attempts_for_endpoints_that_come_and_go_do_not_pile_up(metrics: Metrics) -> None:
+    stays = endpoint_of("stays")
+    metrics.scheduled(0.1, "m", stays)
+    for number in range(2 * MOST_LEFT):
+        leaves = endpoint_of(f"e{number}")
+        metrics.scheduled(0.1, "m", leaves)
+        metrics.endpoints_left([leaves])
+    metrics.scheduled(0.1, "m", stays)
+
+    name = "llm_d_epp_scheduler_attempts_total"
+    assert value_of(metrics, name) <= MOST_LEFT
+    assert value_of(metrics, name, endpoint_name=stays.name) == 2
 
 
 def test_the_gauge_of_a_former_pool_goes_away(metrics: Metrics) -> None:
