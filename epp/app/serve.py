@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
+import os
 import signal
+import threading
 
 import structlog
 
@@ -16,17 +19,21 @@ from epp.support.event_loop import run_in_loop
 log = structlog.get_logger(__name__)
 
 
-def serve(options: ServeOptions) -> int:
+MARGIN_SECONDS = 5.0
+"""Time for the end beyond what was asked for; then the process ends whatever goes on in it."""
+
+
+def serve(options: ServeOptions, margin_seconds: float = MARGIN_SECONDS) -> int:
     """Serve until SIGTERM or SIGINT, and return the exit code.
 
     It ends by itself, with a failure, when it was the leader and lost the lease. Raises
     `ConfigError` when it can't start.
     """
     configure_logging(options.log_level, options.log_format)
-    return run_in_loop(_serve(options))
+    return run_in_loop(_serve(options, margin_seconds))
 
 
-async def _serve(options: ServeOptions) -> int:
+async def _serve(options: ServeOptions, margin_seconds: float) -> int:
     end = asyncio.Event()
     application = Application(options, on_lost_lease=end.set)
     has_signal = False
@@ -45,8 +52,23 @@ async def _serve(options: ServeOptions) -> int:
     freezing = asyncio.create_task(_freeze(application))
     await end.wait()
     freezing.cancel()
+    _end_at_the_latest(options.drain_timeout + options.shutdown_grace + margin_seconds)
     await application.stop()
     return int(application.has_lost_lease)
+
+
+def _end_at_the_latest(seconds: float) -> None:
+    """Plugins can have threads, and tasks that go on although they are cancelled."""
+    timer = threading.Timer(seconds, _end_now)
+    timer.daemon = True
+    timer.start()
+
+
+def _end_now() -> None:
+    names = [thread.name for thread in threading.enumerate() if not thread.daemon]
+    log.error("ended by force: something in this process goes on", threads=names)
+    logging.shutdown()
+    os._exit(1)
 
 
 async def _freeze(application: Application) -> None:

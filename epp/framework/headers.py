@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
+
+_NAME = re.compile(r"[!-~]+")
 
 
 class Headers:
@@ -31,8 +34,13 @@ class Headers:
         return iter(self._items)
 
     def set(self, name: str, value: str | bytes) -> None:
-        """Replace every value of `name`."""
+        """Replace every value of `name`; raises where no gateway would accept what is given."""
         raw = value.encode() if isinstance(value, str) else value
+        is_text = isinstance(raw, bytes)  # a plugin of a stranger may give anything
+        if not is_text or b"\n" in raw or b"\r" in raw or b"\0" in raw:
+            raise ValueError(f"header {name!r}: a value is text or bytes, without line breaks")
+        if _NAME.fullmatch(name) is None:
+            raise ValueError(f"header {name!r}: a name is printable ASCII without blanks")
         self._items = [item for item in self._items if item[0] != name]
         self._items.append((name, raw))
         self._last[name] = raw
