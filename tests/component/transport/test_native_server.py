@@ -219,6 +219,37 @@ async def test_a_socket_that_is_not_read_bounds_what_is_produced() -> None:
     await server.stop(0)
 
 
+async def test_a_peer_that_reads_again_gets_all_that_is_left() -> None:
+    def finite() -> Iterator[bytes]:
+        for _ in range(200):
+            yield bytes(62_000)
+
+    opened = Opened(SilentHandler)
+    server, port = await started(native_server(opened))
+    peer = RawPeer(port)
+    peer.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 2**31 - 1})
+    peer.h2.increment_flow_control_window(2**31 - 1 - 65_535)
+    peer.h2.send_headers(1, HEADERS)
+    await peer.send()
+    handler = await opened.next()
+    handler.outlet.send(finite())
+    handler.outlet.close()
+    for _ in range(300):  # until nothing fits any more
+        await asyncio.sleep(0)
+
+    received = 0
+    is_over = False
+    while not is_over:
+        for event in await peer.read():
+            is_over |= isinstance(event, h2.events.StreamEnded)
+            if isinstance(event, h2.events.DataReceived):
+                received += len(event.data)
+
+    assert received == 200 * 62_005
+    peer.close()
+    await server.stop(0)
+
+
 async def test_a_peer_that_closes_its_side_has_left() -> None:
     opened = Opened(SilentHandler)
     server, port = await started(native_server(opened))
@@ -314,7 +345,8 @@ async def test_stopping_does_not_wait_for_peers_that_do_not_read() -> None:
     await peer.send()
     handler = await opened.next()
 
-    await server.stop(0)
+    async with asyncio.timeout(15):
+        await server.stop(0)
 
     events = []
     while not handler.events.empty():

@@ -155,9 +155,11 @@ def test_a_peer_that_asks_and_does_not_read_is_left() -> None:
     assert peer.world.is_closing
 
 
-def test_a_frame_that_claims_too_much_is_not_waited_for() -> None:
+@pytest.mark.parametrize("cut", [9, 4, 1])
+def test_a_frame_that_claims_too_much_is_not_waited_for(cut: int) -> None:
     peer = opened()
-    frames = peer.send(b"\xff\xff\xff\x00\x00\x00\x00\x00\x01")
+    claim = b"\xff\xff\xff\x00\x00\x00\x00\x00\x01"
+    frames = [f for at in range(0, 9, cut) for f in peer.send(claim[at : at + cut])]
     assert goaway_in(frames) is ErrorCode.FRAME_SIZE_ERROR
 
 
