@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -109,9 +109,8 @@ class SchedulerProfile:
                 break
             started = self._now()
             try:
-                # A copy: what comes may be a generator, or a list that the filter goes on changing.
-                kept = tuple(islice(step.plugin.filter(request, candidates), len(candidates) + 1))
-                if len(kept) > len(candidates) or not set(candidates).issuperset(kept):
+                kept = _each_once(step.plugin.filter(request, candidates), len(candidates))
+                if not set(candidates).issuperset(kept):
                     raise PluginFault(f"filter {step.name!r} returned what it was not given")
             except Rejection:
                 raise
@@ -213,6 +212,16 @@ class SchedulerProfile:
                 " must be a finite number"
             )
         return float(weight)
+
+
+def _each_once(given: Iterable[Endpoint], candidates: int) -> tuple[Endpoint, ...]:
+    """A copy, whatever a filter gives: lists that overlap or that it goes on changing, generators
+    that never end."""
+    most = 2 * candidates
+    kept = tuple(islice(given, most + 1))
+    if len(kept) > most:
+        raise PluginFault(f"more than twice the {candidates} endpoints there are")
+    return kept if len(kept) < 2 else tuple(dict.fromkeys(kept))
 
 
 def _clamped(score: float) -> float:

@@ -326,3 +326,16 @@ def test_a_scorer_named_twice_counts_twice() -> None:
     scorer = Scores(by_name(1, 0, 0, 0))
 
     assert profile((scorer, 1), (scorer, 2)).run(request_of(), POOL).totals == [3, 0, 0, 0]
+
+
+class KeepsTwice(Keeps):
+    """Names every endpoint twice."""
+
+    def filter(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+        return 2 * super().filter(request, endpoints)
+
+
+def test_a_filter_that_names_endpoints_twice_keeps_them_once() -> None:
+    twice = KeepsTwice(lambda endpoint: endpoint is not E1)
+
+    assert profile(filters=(twice,)).run(request_of(), POOL).candidates == (E2, E3, E4)
