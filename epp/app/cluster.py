@@ -21,6 +21,7 @@ from epp.kubernetes.observer import KubernetesObserver
 from epp.kubernetes.pool_source import KubernetesPoolSource, SelectorSource
 from epp.kubernetes.reflector_context import ReflectorContext
 from epp.support.fault_log import FaultLog
+from epp.support.plugin_faults import PLUGIN_FAULTS
 
 log = structlog.get_logger(__name__)
 
@@ -87,7 +88,7 @@ class Cluster:
             for extractor in extractors:
                 try:
                     extractor.extract_object(event)
-                except Exception as error:  # noqa: BLE001 - it costs this change only
+                except PLUGIN_FAULTS as error:  # it costs this change only
                     faults.tell(
                         extractor.name,
                         error,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from epp.support.fault_log import FaultLog
+from epp.support.plugin_faults import PLUGIN_FAULTS
 
 if TYPE_CHECKING:
     from epp.framework.data_layer import EndpointListener
@@ -57,7 +58,7 @@ class Listeners:
     ) -> None:
         try:
             call(endpoint)
-        except Exception as error:  # noqa: BLE001 - a plugin's fault costs this call only
+        except PLUGIN_FAULTS as error:  # a plugin's fault costs this call only
             self._metrics.plugin_error(_EXTENSION_POINT, listener.type, listener.name)
             self._faults.tell(
                 listener.name,

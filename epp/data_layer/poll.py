@@ -12,6 +12,7 @@ from epp.data_layer.completeness import Completeness
 from epp.data_layer.page import Page, PageOpener, PageReader
 from epp.data_layer.settings import LONGEST_PAUSE_SECONDS
 from epp.data_layer.staleness import stale_after
+from epp.support.plugin_faults import PLUGIN_FAULTS
 
 if TYPE_CHECKING:
     from epp.data_layer.polled_source import PolledSource
@@ -172,7 +173,7 @@ class Poll:
     def _read_target(self) -> HttpTarget | None:
         try:
             return self.source.plugin.target(self.endpoint)
-        except Exception as error:  # noqa: BLE001 - a plugin's fault costs this poll only
+        except PLUGIN_FAULTS as error:  # a plugin's fault costs this poll only
             self.last_error = f"{self.source.name} failed: {type(error).__name__}"
             return None
 

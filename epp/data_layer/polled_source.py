@@ -9,6 +9,7 @@ import structlog
 
 from epp.framework.data_layer import ExtractionError, Extractor, PollingSource
 from epp.support.fault_log import FaultLog
+from epp.support.plugin_faults import PLUGIN_FAULTS
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
@@ -84,7 +85,7 @@ class _Attached:
             self._errors.inc(error.count)
             self.complaint = str(error)[:_LONGEST_COMPLAINT]
             return error.applied
-        except Exception as error:  # noqa: BLE001 - a plugin's fault costs this call only
+        except PLUGIN_FAULTS as error:  # a plugin's fault costs this call only
             self._errors.inc()
             name = self._extractor.name
             self.complaint = f"{name} failed: {type(error).__name__}"

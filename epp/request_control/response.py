@@ -17,6 +17,7 @@ import structlog
 from epp.framework.request import InferenceResponse, TerminationCause
 from epp.request_control.explanation import decision_text
 from epp.support.model_names import ChunkModelRewriter, JsonModelRewriter, SseModelRewriter
+from epp.support.plugin_faults import PLUGIN_FAULTS
 
 if TYPE_CHECKING:
     from epp.datastore.datastore import Datastore
@@ -133,7 +134,7 @@ class ResponsePhase:
             return chunk
         try:
             return rewriter.feed(chunk, end)
-        except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+        except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
             self._fault("rewriting the model", error)
             self._rewriter = None
             return rewriter.held + chunk
@@ -193,7 +194,7 @@ class ResponsePhase:
             return None
         try:
             return active.parser.response_reader(streaming=streaming)
-        except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+        except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
             self._fault("reading usage", error)
             return None
 
@@ -202,7 +203,7 @@ class ResponsePhase:
             return
         try:
             self._reader.feed(chunk)
-        except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+        except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
             self._fault("reading usage", error)
             self._reader = None
 
@@ -213,7 +214,7 @@ class ResponsePhase:
         try:
             response.usage = reader.finish()
             response.streamed_events = reader.streamed_events
-        except Exception as error:  # noqa: BLE001 - the response goes through (decision 1)
+        except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
             self._fault("reading usage", error)
 
     def _credit(self, active: ActiveRequest, served: str | None) -> None:
@@ -237,7 +238,7 @@ class ResponsePhase:
             own[DEBUG_HEADER] = b"true"
         return own
 
-    def _fault(self, step: str, error: Exception) -> None:
+    def _fault(self, step: str, error: BaseException) -> None:
         self._context.metrics.response_phase_error()
         log.warning("response phase failed", step=step, error=type(error).__name__)
 

@@ -96,11 +96,12 @@ class AttributeExtractor(Extractor):
 class FailingExtractor(Extractor):
     """Has a bug."""
 
-    def __init__(self) -> None:
+    def __init__(self, fault: type[BaseException] = ZeroDivisionError) -> None:
         self.identify(type="failing-extractor", name="")
+        self._fault = fault
 
     def extract(self, payload: bytes, endpoint: Endpoint, now: float) -> bool:
-        raise ZeroDivisionError
+        raise self._fault
 
 
 class RecordingListener(EndpointListener):
