@@ -64,6 +64,16 @@ class Flooding(SilentHandler):
             self.events.put_nowait("generator closed")
 
 
+async def until_clogged(handler: TellingHandler) -> None:
+    """Wait until nothing is produced over many turns of the loop: everything is full."""
+    assert isinstance(handler, Flooding)
+    produced = -1
+    while produced != handler.produced or not produced:
+        produced = handler.produced
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+
 class RawPeer:
     """A socket and an HTTP/2 state machine that does only what it is told."""
 
@@ -206,12 +216,9 @@ async def test_a_socket_that_is_not_read_bounds_what_is_produced() -> None:
     handler = await opened.next()
     assert isinstance(handler, Flooding)
 
-    produced = -1
-    while produced != handler.produced:  # quiet over many turns: everything is full
-        produced = handler.produced
-        for _ in range(100):
-            await asyncio.sleep(0)
-    assert 0 < produced < 2000
+    await until_clogged(handler)
+
+    assert 0 < handler.produced < 2000
 
     peer.close()
     while await handler.events.get() != "disconnect":
@@ -344,6 +351,7 @@ async def test_stopping_does_not_wait_for_peers_that_do_not_read() -> None:
     peer.h2.send_data(1, b"\0\0\0\0\1x")
     await peer.send()
     handler = await opened.next()
+    await until_clogged(handler)
 
     async with asyncio.timeout(15):
         await server.stop(0)
