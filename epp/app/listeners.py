@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Protocol
 
 from epp.admin.admin_pages import admin_pages
 from epp.admin.http_port import HttpPort
@@ -13,12 +14,17 @@ from epp.admin.metrics_pages import metrics_pages
 from epp.admin.pool_view import PoolView
 from epp.app.options import ServeOptions
 from epp.gateway.health import HealthState
+from epp.gateway.health_methods import health_methods
 from epp.gateway.health_service import health_handler, health_server
-from epp.gateway.service import METHOD_NAME, SERVICE_NAME, ExternalProcessor
+from epp.gateway.service import METHOD, METHOD_NAME, SERVICE_NAME, ExternalProcessor
 from epp.observability.metrics import Metrics
 from epp.support.tasks import TaskOwner, keep_running
 from epp.transport.certificates import Certificates, load_pair, self_signed_pair
-from epp.transport.grpc_aio import GrpcServer, MessageLimits, StreamService
+from epp.transport.grpc_aio import GrpcServer, StreamService
+from epp.transport.native.methods import StreamMethod
+from epp.transport.native.server import NativeServer
+from epp.transport.native.tls import ServerTls
+from epp.transport.streams import MessageLimits
 
 ALL_INTERFACES = "[::]"
 
@@ -31,6 +37,16 @@ class BoundPorts:
     health: int
     metrics: int
     admin: int
+
+
+class StreamServer(Protocol):
+    """A port that takes streams, whatever its transport."""
+
+    async def start(self) -> int:
+        """Listen and serve; return the port."""
+
+    async def stop(self, grace: float) -> None:
+        """Take no more streams, and cut the open ones after `grace` seconds."""
 
 
 class Listeners:
@@ -54,7 +70,7 @@ class Listeners:
         self._read_pool = read_pool
         self._plugin_state = plugin_state
         self._tasks = tasks
-        self._servers: list[GrpcServer] = []
+        self._servers: list[StreamServer] = []
         self._http: list[HttpPort] = []
 
     async def start(self) -> BoundPorts:
@@ -94,15 +110,15 @@ class Listeners:
         self._http.append(port)
         return number
 
-    def _ext_proc_server(self, address: str) -> GrpcServer:
+    def _ext_proc_server(self, address: str) -> StreamServer:
         options = self._options
-        credentials = None
-        if options.secure_serving:
-            credentials = self._certificates().server_credentials()
+        certificates = self._certificates() if options.secure_serving else None
         limits = MessageLimits(
             max_receive_bytes=options.grpc_max_recv_msg_size,
             max_send_bytes=options.grpc_max_send_msg_size,
         )
+        if options.transport == "native":
+            return self._native_server(address, certificates, limits)
         return GrpcServer(
             address=address,
             port=options.grpc_port,
@@ -115,7 +131,26 @@ class Listeners:
                 limits=limits,
                 observer=self._metrics.streams,
             ),
-            credentials=credentials,
+            credentials=certificates.server_credentials() if certificates else None,
+        )
+
+    def _native_server(
+        self, address: str, certificates: Certificates | None, limits: MessageLimits
+    ) -> NativeServer:
+        tls = None
+        if certificates is not None:
+            tls = ServerTls(certificates.pair)
+            certificates.give_to(tls.replace)
+        methods = health_methods(self._health) if self._options.health_checking else []
+        ext_proc = StreamMethod(
+            METHOD, self._processor, limits=limits, observer=self._metrics.streams
+        )
+        return NativeServer(
+            address=address,
+            port=self._options.grpc_port,
+            port_flag="--grpc-port",
+            methods=[ext_proc, *methods],
+            tls=tls,
         )
 
     def _certificates(self) -> Certificates:

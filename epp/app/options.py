@@ -155,6 +155,13 @@ class ServeOptions:
     admin_address: Annotated[
         IpAddress, Flag(Section.LISTENERS, "address of the admin port; empty: all interfaces")
     ] = "127.0.0.1"
+    transport: Annotated[
+        Literal["grpc", "native"],
+        Flag(
+            Section.LISTENERS,
+            "of the ext_proc port: grpc is grpcio, native a server of our own that costs less CPU",
+        ),
+    ] = "grpc"
     health_checking: Annotated[
         bool,
         Flag(Section.LISTENERS, "gRPC health on the ext_proc port as well, following readiness"),

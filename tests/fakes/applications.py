@@ -16,6 +16,7 @@ from epp.app.application import Application
 from epp.app.listeners import BoundPorts
 from epp.app.options import ServeOptions
 from tests.fakes.gateway_client import Answer, gateway_client
+from tests.fakes.transport import TRANSPORT
 
 BODY = b'{"model":"m","prompt":"a"}'
 # Nothing is scored, so that the best, all of them, take turns; nobody is asked for metrics.
@@ -31,6 +32,7 @@ def options_for_tests(**others: object) -> ServeOptions:
     values: dict[str, Any] = {
         "bind_address": "127.0.0.1",
         "secure_serving": False,
+        "transport": TRANSPORT,
         "drain_timeout": 0.0,
         "shutdown_grace": 5.0,
         "config_text": "" if "config_file" in others else TAKING_TURNS,

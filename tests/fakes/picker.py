@@ -20,12 +20,12 @@ from epp.datastore.inference_pool import FailureMode, InferencePool
 from epp.datastore.pods import Pod
 from epp.framework.endpoint import Endpoint, EndpointMetrics
 from epp.framework.plugin import Plugin
-from epp.gateway.service import SERVICE_NAME
 from epp.observability.metrics import Metrics
-from epp.transport.grpc_aio import GrpcServer, MessageLimits, StreamService
+from epp.transport.streams import MessageLimits
 from tests.fakes.eventually import eventually
 from tests.fakes.gateway_client import Exchange, GatewayClient, gateway_client
 from tests.fakes.simple_plan import simple_plan
+from tests.fakes.transport import ext_proc_server
 
 Kind = TypeVar("Kind", bound=Plugin)
 
@@ -207,18 +207,7 @@ async def running_picker(
             datastore.mark_synced()
     assert metrics.streams is not None
     limits = message_limits or MessageLimits()
-    server = GrpcServer(
-        address="127.0.0.1",
-        port=0,
-        port_flag="--grpc-port",
-        stream_service=StreamService(
-            service=SERVICE_NAME,
-            method="Process",
-            handler_factory=path.processor,
-            limits=limits,
-            observer=metrics.streams,
-        ),
-    )
+    server = ext_proc_server(path.processor, limits, metrics.streams)
     picker = Picker(datastore, metrics, path, configured)
     picker.records = records
     port = await server.start()

@@ -23,6 +23,7 @@ from epp.standalone.ports import FreePorts
 from epp.standalone.tether import tethered
 from tests.fakes.programs import Program, wait_until
 from tests.fakes.raw_http import connected
+from tests.fakes.transport import TRANSPORT
 
 LOOPBACK = "127.0.0.1"
 MODEL = "simulated-model"
@@ -94,7 +95,7 @@ class Picker(Program):
         self.health = Address(LOOPBACK, ports.take())
         self.metrics_url = f"http://{LOOPBACK}:{(metrics := ports.take())}/metrics"
         self.admin = Address(LOOPBACK, ports.take())
-        command = [*EPP, "serve", *pool, "--secure-serving=false"]
+        command = [*EPP, "serve", *pool, "--secure-serving=false", f"--transport={TRANSPORT}"]
         command += [f"--bind-address={LOOPBACK}", f"--grpc-port={self.ext_proc.port}"]
         command += [f"--grpc-health-port={self.health.port}", f"--metrics-port={metrics}"]
         command += [f"--admin-port={self.admin.port}", "--drain-timeout=0s", "--shutdown-grace=1s"]

@@ -15,14 +15,14 @@ from epp.gateway.request_side import RequestSide
 from epp.gateway.stream import Transaction
 from epp.request_control.active_request import ActiveRequest
 from epp.request_control.incoming import IncomingRequest
-from epp.transport.grpc_stream import GrpcStream
 from tests.fakes.eventually import eventually
 from tests.fakes.failing_plugins import OWN
 from tests.fakes.held_streams import EVENT_STREAM, End, HeldStream, State
 from tests.fakes.logs import awaitable_logs
 from tests.fakes.picker import Picker, running_picker
+from tests.fakes.transport import STREAM
 
-PER_STREAM = (GrpcStream, Transaction, RequestSide, ActiveRequest, IncomingRequest)
+PER_STREAM = (STREAM, Transaction, RequestSide, ActiveRequest, IncomingRequest)
 
 
 def alive(*types: type) -> Counter[str]:
@@ -46,7 +46,9 @@ async def test_an_ended_stream_leaves_no_object_behind(
 ) -> None:
     stream = HeldStream(picker.client, state, end)
     await stream.open()
-    await eventually(lambda: {"GrpcStream", "Transaction"} <= (alive(*PER_STREAM) - before).keys())
+    await eventually(
+        lambda: {STREAM.__name__, "Transaction"} <= (alive(*PER_STREAM) - before).keys()
+    )
     await stream.finish()
     await eventually(lambda: alive(*PER_STREAM) <= before)
 
