@@ -14,6 +14,7 @@ import openai
 import pytest
 
 from epp.standalone.envoy_clusters import Address
+from tests.fakes.applications import TAKING_TURNS
 from tests.fakes.gateway_client import Answer, gateway_client
 from tests.fakes.load import Load
 from tests.fakes.programs import wait_until
@@ -86,7 +87,8 @@ def make_stack(
             account = install_manifests(shipped, admin, control_plane, namespace, tmp_path)
             kubeconfig = control_plane.kubeconfig(account.token())
             where = [f"--pool-namespace={namespace}", f"--kubeconfig={kubeconfig}"]
-            picker_flags = [*flags_of(shipped), *where, *flags]
+            # Which endpoint is best is not what this is about: all of them serve in turn.
+            picker_flags = [*flags_of(shipped), *where, f"--config-text={TAKING_TURNS}", *flags]
             stack = ClusterStack(tmp_path, ports, picker_flags, pickers=pickers, tls=tls)
             return stacks.enter_context(stack)
 
@@ -128,7 +130,6 @@ def assert_served_by(stack: ClusterStack, *addresses: Address) -> None:
         assert seen <= wanted
         return seen == wanted
 
-    # One that is new is asked first, until it has had as much as the others.
     wait_until(is_complete, f"{wanted} serve")
 
 
