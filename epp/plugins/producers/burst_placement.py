@@ -109,11 +109,16 @@ class _Replicas:
             for replica in selected(indices, bits)
         }
 
-    def least_loaded(self, full: set[int]) -> int:
-        """The first in order of preference among the least loaded ones that are not full."""
+    def least_loaded(self, on: Mapping[int, int], full: set[int]) -> int:
+        """The first in order of preference among the least loaded ones that are not full.
+
+        Where all are full of one group, `on` which so many of it are, it is spread evenly.
+        """
         loads = self.loads
-        if not full or len(full) == len(loads):
+        if not full:
             return loads.index(min(loads))
+        if len(full) == len(loads):
+            return min(range(len(loads)), key=lambda replica: (on[replica], loads[replica]))
         return min((r for r in range(len(loads)) if r not in full), key=loads.__getitem__)
 
     def longest_shared(self, shared: Mapping[int, int], least: int) -> int | None:
@@ -136,7 +141,7 @@ def _place(unit: _Unit, replicas: _Replicas, rules: PlacementRules) -> None:
     rest = list(unit.members)
     while rest:
         if target is None:
-            target = replicas.least_loaded(full)
+            target = replicas.least_loaded(on, full)
         # Where every replica is full, the rest go one by one.
         room = len(rest) if limit is None else max(1, limit - on[target])
         for request in rest[:room]:

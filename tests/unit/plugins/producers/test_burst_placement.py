@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from epp.framework.endpoint import Endpoint
@@ -93,6 +93,7 @@ prompts = st.lists(
 )
 
 
+@example([[1, 2]] * 4, PlacementRules(max_per_replica=1, min_colocate_blocks=0, by_tokens=True), 2)
 @given(
     prompts,
     st.builds(
