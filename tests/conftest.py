@@ -5,11 +5,18 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.kube.caller import Caller
 from tests.kube.harness import ControlPlane
 from tests.kube.installation import POOL_DEFINITION
 from tests.kube.objects import namespace_of
+
+# No test asserts a time, nor how fast this machine makes up its inputs.
+settings.register_profile(
+    "without times", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("without times")
 
 _numbers = itertools.count()
 
