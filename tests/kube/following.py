@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from epp.datastore.datastore import Change, Datastore
@@ -72,6 +72,18 @@ class Follower:
     async def shows(self, expected: Endpoints) -> None:
         """Return once these are the endpoints."""
         await eventually(lambda: self.synced and self.endpoints() == expected, PATIENCE_SECONDS)
+
+    async def agrees_with(self, look: Callable[[], Awaitable[Endpoints]]) -> None:
+        """Return once these are the endpoints that another look shows at that time.
+
+        For objects that were stored behind the API server's back: it may not know all of them yet.
+        """
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                expected = await look()
+                with suppress(TimeoutError):
+                    await eventually(lambda: self.synced and self.endpoints() == expected, 5.0)
+                    return
 
     async def has_only(self, prefix: str) -> None:
         """Return once there are endpoints, all of them with such an address."""

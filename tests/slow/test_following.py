@@ -153,11 +153,11 @@ async def test_five_thousand_pods(
     ]
     await asyncio.to_thread(control_plane.store, "pods", everything[:4_000])
     async with following(client, cluster.namespace) as follower:
-        await follower.shows(await cluster.endpoints())
+        await follower.agrees_with(cluster.endpoints)
         await asyncio.to_thread(control_plane.store, "pods", everything[4_000:])
         await cluster.delete_pod("pod-0")
 
-        await follower.shows(await cluster.endpoints())
+        await follower.agrees_with(cluster.endpoints)
 
         assert len(follower.endpoints()) == 2 * 4_999
 
