@@ -69,9 +69,9 @@ class Follower:
         """What a request could be sent to."""
         return {(each.id.pod_uid, each.address) for each in self.datastore.snapshot().endpoints}
 
-    async def shows(self, expected: Endpoints) -> None:
+    async def shows(self, expected: Endpoints, patience: float = PATIENCE_SECONDS) -> None:
         """Return once these are the endpoints."""
-        await eventually(lambda: self.synced and self.endpoints() == expected, PATIENCE_SECONDS)
+        await eventually(lambda: self.synced and self.endpoints() == expected, patience)
 
     async def agrees_with(self, look: Callable[[], Awaitable[Endpoints]]) -> None:
         """Return once these are the endpoints that another look shows at that time.
@@ -80,9 +80,8 @@ class Follower:
         """
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
-                expected = await look()
                 with suppress(TimeoutError):
-                    await eventually(lambda: self.synced and self.endpoints() == expected, 5.0)
+                    await self.shows(await look(), 5.0)
                     return
 
     async def has_only(self, prefix: str) -> None:
