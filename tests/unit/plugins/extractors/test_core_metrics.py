@@ -454,13 +454,13 @@ def test_a_custom_metric_that_is_absent_is_told_and_costs_nothing_else() -> None
     config = EngineConfig(
         name="vllm",
         queued_requests_spec="vllm:num_requests_waiting",
-        custom_metrics=[CustomMetricParameters(attribute_key="heat", metric_spec="temperatur")],
+        custom_metrics=[CustomMetricParameters(attribute_key="heat", metric_spec="gpu_heat")],
     )
     endpoint = endpoint_of()
 
     found = problems(LOAD, endpoint, extractor(engine_configs=[config]))
 
-    assert (str(found), found.applied, found.count) == ("temperatur: missing", True, 1)
+    assert (str(found), found.applied, found.count) == ("gpu_heat: missing", True, 1)
     assert endpoint.metrics.waiting_queue_size == 3
 
 
