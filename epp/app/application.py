@@ -61,6 +61,7 @@ class Application:
             deprecated_twins=options.deprecated_metrics,
             stream_metrics=options.enable_grpc_stream_metrics,
             unmatched_pods=lambda: len(self._datastore.explanations()),
+            tasks=lambda: len(asyncio.all_tasks()),
         )
         self._health = HealthState(has_election=options.elects_leader)
         rng = random.Random(options.seed)

@@ -297,6 +297,9 @@ OVERLOAD = CounterSpec(
 EVENT_LOOP_LAG = GaugeSpec(
     name="epp_event_loop_lag_seconds", help="[ALPHA] How late the event loop lately ran a timer."
 )
+ASYNCIO_TASKS = GaugeSpec(
+    name="epp_asyncio_tasks", help="[ALPHA] Tasks of the event loop that have not ended."
+)
 IGNORED_MESSAGES = CounterSpec(
     name="epp_extproc_ignored_messages_total",
     help="[ALPHA] Messages of the gateway that had no meaning in their place.",
@@ -462,6 +465,7 @@ CATALOGUE = (
             BUFFERED_BYTES,
             OVERLOAD,
             EVENT_LOOP_LAG,
+            ASYNCIO_TASKS,
             IGNORED_MESSAGES,
             RESPONSE_PHASE_ERRORS,
             PLUGIN_ERRORS,

@@ -43,6 +43,7 @@ class Metrics:
         deprecated_twins: bool = True,
         stream_metrics: bool = False,
         unmatched_pods: Callable[[], int] = lambda: 0,
+        tasks: Callable[[], int] = lambda: 0,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         build = FamilySet(catalogue.GAUGE_UNDERFLOWS)
@@ -97,6 +98,7 @@ class Metrics:
         self._families: list[Readable] = [
             *build.families,
             unmatched,
+            ComputedGauges(catalogue.ASYNCIO_TASKS, lambda: {(): tasks()}),
             self.cluster.last_contact,
             self.pool.queue_sizes,
         ]

@@ -202,6 +202,7 @@ OURS = [
     ("buffered_bytes", "gauge", ""),
     ("overload_total", "counter", "signal outcome"),
     ("event_loop_lag_seconds", "gauge", ""),
+    ("asyncio_tasks", "gauge", ""),
     ("extproc_ignored_messages_total", "counter", "kind"),
     ("response_phase_errors_total", "counter", ""),
     ("plugin_errors_total", "counter", PLUGIN),

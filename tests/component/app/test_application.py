@@ -114,6 +114,8 @@ async def test_the_metrics_port_is_scraped_after_a_request(pool_file: Path) -> N
         assert "llm_d_epp_request_total{" in page
         assert 'llm_d_epp_ready_endpoints{name="my-pool"} 2' in page
         assert "epp_ready 1" in page
+        assert "epp_asyncio_tasks " in page
+        assert "epp_asyncio_tasks 0\n" not in page
 
 
 @pytest.mark.parametrize("service", ["", "readiness", "inference-extension", SERVICE_NAME])

@@ -346,6 +346,14 @@ def test_streams_are_shown_only_when_asked_for() -> None:
     assert value_of(shown, "llm_d_epp_extproc_stream_duration_seconds_sum") == 2
 
 
+def test_tasks_are_counted_when_the_page_is_written() -> None:
+    tasks: list[str] = []
+    metrics = Metrics(tasks=lambda: len(tasks))
+    tasks.append("a")
+
+    assert value_of(metrics, "epp_asyncio_tasks") == 1
+
+
 def test_the_build_is_told() -> None:
     text = page(Metrics(commit="abc", build_ref="v1"))
 
