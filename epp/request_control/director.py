@@ -106,6 +106,7 @@ class Director:
         self._candidates = Candidates(datastore.snapshot, outliers, use_subset=settings.use_subset)
         self._failures = FailureAnswers(
             self._candidates,
+            outliers,
             datastore.snapshot,
             forced_mode=settings.failure_mode,
             metrics=metrics,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from epp.request_control.candidates import Candidates
     from epp.request_control.hooks import HookRunner
     from epp.request_control.incoming import IncomingRequest
+    from epp.request_control.outliers import OutlierMemory
 
 log = structlog.get_logger(__name__)
 
@@ -41,6 +42,7 @@ class FailureAnswers:
     def __init__(
         self,
         candidates: Candidates,
+        outliers: OutlierMemory,
         snapshot: Callable[[], Snapshot],
         *,
         forced_mode: FailureMode | None,
@@ -49,6 +51,7 @@ class FailureAnswers:
         rng: random.Random,
     ) -> None:
         self._candidates = candidates
+        self._outliers = outliers
         self._snapshot = snapshot
         self._forced_mode = forced_mode
         self._metrics = metrics
@@ -105,7 +108,9 @@ class FailureAnswers:
         """Pick without looking at the body: what FailOpen does instead of giving up."""
         endpoint = least_in_flight(self._candidates.of(incoming), self._rng)
         self._metrics.failed_open(reason)
-        return self._as_it_came(incoming, request, hooks, (endpoint,), f"fail open ({reason})")
+        active = self._as_it_came(incoming, request, hooks, (endpoint,), f"fail open ({reason})")
+        self._outliers.picked(endpoint)
+        return active
 
     def _as_it_came(
         self,
