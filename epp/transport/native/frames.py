@@ -9,6 +9,8 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEADER = Struct(">HBBBL")
 """Of a frame: the length in two parts, type, flags, stream."""
 HEADER_BYTES = 9
+MESSAGE_HEADER = Struct(">HBBBLBL")
+"""Of a frame that holds one whole gRPC message: the frame's header, flag and length."""
 DEFAULT_FRAME_BYTES = 16_384
 """Largest payload that any peer takes; neither do we send nor take larger ones."""
 LARGEST_FRAME_BYTES = (1 << 24) - 1

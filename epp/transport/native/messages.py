@@ -12,6 +12,8 @@ PREFIX = Struct(">BL")
 PREFIX_BYTES = 5
 LARGEST_MESSAGE = (1 << 32) - 1
 
+_unpack = PREFIX.unpack_from
+
 
 class MessageFault(Exception):
     """The stream ends with a status because of what came as a message."""
@@ -27,10 +29,21 @@ class MessageFault(Exception):
 class MessageReader:
     """Puts the messages of one stream together, copying their bytes once."""
 
-    __slots__ = ("_body", "_held", "_limits", "_missing", "_prefix", "fault", "is_identity")
+    __slots__ = (
+        "_body",
+        "_held",
+        "_largest",
+        "_limits",
+        "_missing",
+        "_prefix",
+        "fault",
+        "is_identity",
+    )
 
     def __init__(self, limits: MessageLimits, held: HeldBytes, is_identity: bool) -> None:
         self._limits = limits
+        limit = limits.max_receive_bytes
+        self._largest = LARGEST_MESSAGE if limit is None else limit
         self._held = held
         self._prefix = b""
         self._body: BytesIO | None = None
@@ -56,16 +69,16 @@ class MessageReader:
             if start > end:
                 return messages
             prefix, self._prefix = self._prefix, b""
-            start = self._begin(self._size(prefix, 0), data, start, end, messages)
+            start = self._begin(*PREFIX.unpack(prefix), data, start, end, messages)
         while end - start >= PREFIX_BYTES:
-            size = self._size(data, start)
+            flag, size = _unpack(data, start)
             start += PREFIX_BYTES
             stop = start + size
-            if stop <= end and self.fault is None:
+            if stop <= end and not flag and size <= self._largest:
                 messages.append(data[start:stop])
                 start = stop
             else:
-                start = self._begin(size, data, start, end, messages)
+                start = self._begin(flag, size, data, start, end, messages)
         if start < end:
             self._prefix = data[start:end]
         return messages
@@ -77,16 +90,14 @@ class MessageReader:
             self._body = None
         self._prefix = b""
 
-    def _size(self, data: bytes, at: int) -> int:
-        flag, size = PREFIX.unpack_from(data, at)
-        limit = self._limits.max_receive_bytes
+    def _fault(self, flag: int, size: int) -> MessageFault | None:
         if flag:
-            self.fault = self._flagged(flag)
-        elif limit is not None and size > limit:
-            name = self._limits.receive_flag
-            text = f"message of {size} bytes is larger than {name} allows ({limit} bytes)"
-            self.fault = MessageFault(StatusCode.RESOURCE_EXHAUSTED, text, size)
-        return int(size)
+            return self._flagged(flag)
+        if size <= self._largest:
+            return None
+        name, limit = self._limits.receive_flag, self._largest
+        text = f"message of {size} bytes is larger than {name} allows ({limit} bytes)"
+        return MessageFault(StatusCode.RESOURCE_EXHAUSTED, text, size)
 
     def _flagged(self, flag: int) -> MessageFault:
         if flag == 1 and not self.is_identity:
@@ -94,7 +105,10 @@ class MessageReader:
             return MessageFault(StatusCode.UNIMPLEMENTED, text)
         return MessageFault(StatusCode.INTERNAL, f"unexpected compressed-flag {flag}")
 
-    def _begin(self, size: int, data: bytes, start: int, end: int, messages: list[bytes]) -> int:
+    def _begin(
+        self, flag: int, size: int, data: bytes, start: int, end: int, messages: list[bytes]
+    ) -> int:
+        self.fault = self._fault(flag, size)
         if self.fault is not None:
             return end
         self._missing = size

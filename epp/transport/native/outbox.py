@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from epp.transport.native.frames import (
     DATA,
+    DEFAULT_FRAME_BYTES,
     DEFAULT_WINDOW,
     END_STREAM,
     HEADER,
     LARGEST_WINDOW,
+    MESSAGE_HEADER,
     ConnectionFault,
     ErrorCode,
 )
+from epp.transport.native.messages import PREFIX_BYTES
 
 if TYPE_CHECKING:
     from epp.transport.native.stream import Stream
@@ -25,6 +28,8 @@ _MOST_CONTROL_FRAMES = 10_000
 """Of those that have not left the process (RFC 9113 §10.5)."""
 
 Buffer = bytes | memoryview
+
+_pack = MESSAGE_HEADER.pack
 
 
 class Timer(Protocol):
@@ -107,6 +112,34 @@ class Outbox:
         self.window -= size
         stream.send_window -= size
         self.data_frames += 1
+
+    def message(self, stream: Stream, message: bytes) -> bool:
+        """Send a gRPC message in a DATA frame of its own; False where it has to wait its turn.
+
+        Most of what is ever sent goes this way: the answers to a response's pieces.
+        """
+        size = len(message)
+        framed = size + PREFIX_BYTES
+        if (
+            framed > stream.send_window
+            or framed > self.window
+            or framed > DEFAULT_FRAME_BYTES
+            or self._ready
+            or self.is_paused
+            or self.size > _ENOUGH_BYTES
+        ):
+            return False
+        self._chunks += (
+            _pack(framed >> 8, framed & 0xFF, DATA, 0, stream.stream_id, 0, size),
+            message,
+        )
+        self.size += framed
+        self.window -= framed
+        stream.send_window -= framed
+        self.data_frames += 1
+        if not self.is_collecting:
+            self._wake()
+        return True
 
     def is_first_block(self) -> bool:
         """Whether the header block about to be sent is this connection's first."""

@@ -38,6 +38,7 @@ class Stream:
         "_end",
         "_handler",
         "_has_head",
+        "_largest_at_once",
         "_method",
         "_opened_at",
         "_queue",
@@ -65,6 +66,8 @@ class Stream:
         self._content_left = head.content_length
         self._reader = MessageReader(method.limits, table.held, head.is_identity)
         self._queue = SendQueue(table.held, method.limits.max_send_bytes)
+        limit = method.limits.max_send_bytes
+        self._largest_at_once = DEFAULT_FRAME_BYTES if limit is None else limit
         self._has_head = False
         self._end: StreamEnd | None = None
         self._handler: StreamHandler | None = None
@@ -86,6 +89,15 @@ class Stream:
         """Queue messages, in order (see `Outlet`)."""
         if self._end is not None:
             close_generator(messages)
+            return
+        if (
+            self._has_head
+            and type(messages) is tuple
+            and len(messages) == 1
+            and not self._queue
+            and len(messages[0]) <= self._largest_at_once
+            and self._table.outbox.message(self, messages[0])
+        ):
             return
         self._queue.put(messages)
         self._table.outbox.ready(self)
