@@ -23,7 +23,6 @@ from epp.transport.certificates import Certificates, load_pair, self_signed_pair
 from epp.transport.grpc_aio import GrpcServer, StreamService
 from epp.transport.native.methods import StreamMethod
 from epp.transport.native.server import NativeServer
-from epp.transport.native.tls import ServerTls
 from epp.transport.streams import MessageLimits
 
 ALL_INTERFACES = "[::]"
@@ -139,7 +138,7 @@ class Listeners:
     ) -> NativeServer:
         tls = None
         if certificates is not None:
-            tls = ServerTls(certificates.pair)
+            tls = self._options.tls.server_tls(certificates.pair)
             certificates.give_to(tls.replace)
         methods = health_methods(self._health) if self._options.health_checking else []
         ext_proc = StreamMethod(

@@ -22,10 +22,12 @@ from epp.app.flag_kinds import (
     PositiveSeconds,
     Seconds,
     WholeNumber,
+    Words,
     ZapLevel,
 )
 from epp.app.flags import Flag, Section
 from epp.app.pool_choice import NO_POOL, PoolChoice
+from epp.app.tls_choice import TlsChoice, TlsVersionName
 from epp.datastore.inference_pool import GROUP, FailureMode
 from epp.support.quantities import format_quantity
 
@@ -186,6 +188,20 @@ class ServeOptions:
     enable_cert_reload: Annotated[
         bool, Flag(Section.TLS, "load the certificate again when the directory changes")
     ] = False
+    tls_min_version: Annotated[
+        TlsVersionName,
+        Flag(
+            Section.TLS,
+            "oldest version accepted; empty: VersionTLS12, which is all --transport=grpc can do",
+        ),
+    ] = ""
+    tls_cipher_suites: Annotated[
+        Words,
+        Flag(
+            Section.TLS,
+            "those of TLS 1.2, with --transport=native; empty: all that HTTP/2 allows",
+        ),
+    ] = ()
 
     decision_timeout: Annotated[
         PositiveSeconds, Flag(Section.LIMITS, "from the last byte of a request to its answer")
@@ -294,6 +310,13 @@ class ServeOptions:
         )
 
     @property
+    def tls(self) -> TlsChoice:
+        """Return what TLS the ext_proc port speaks."""
+        return TlsChoice(
+            transport=self.transport, minimum=self.tls_min_version, suites=self.tls_cipher_suites
+        )
+
+    @property
     def forced_failure_mode(self) -> FailureMode | None:
         """Return the failure mode that holds whatever the pool says."""
         return None if self.failure_mode is None else FailureMode(self.failure_mode)
@@ -311,6 +334,8 @@ class ServeOptions:
                 yield text
         if self.config_file and self.config_text:
             yield "--config-file and --config-text exclude each other; give one of them"
+        if self.secure_serving:
+            yield from self.tls.contradictions()
         ports = {
             "--grpc-port": self.grpc_port,
             "--grpc-health-port": self.grpc_health_port,

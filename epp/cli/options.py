@@ -20,6 +20,7 @@ _IN_CLUSTER = (
     "kube_context",
     "ha_enable_leader_election",
 )
+_OF_TLS = ("cert_path", "tls_min_version", "tls_cipher_suites")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +90,21 @@ def _warnings(
         ):
             yield f"{declaration.spelling} has no effect: {declaration.flag.reason}"
     if options.pool_file is not None:
-        for declaration in flags:
-            if declaration.option in _IN_CLUSTER and values.get(declaration.option):
-                yield f"{declaration.spelling} has no effect with --pool-file"
+        yield from _idle(flags, values, _IN_CLUSTER, "--pool-file")
+    if not options.secure_serving:
+        yield from _idle(flags, values, _OF_TLS, "--secure-serving=false")
     if options.refresh_metrics_interval < SHORTEST_REFRESH:
         yield f"--refresh-metrics-interval is raised to {format_duration(SHORTEST_REFRESH)}"
     if options.enable_cert_reload and options.cert_path is None:
         yield "--enable-cert-reload has no effect without --cert-path"
-    if options.cert_path is not None and not options.secure_serving:
-        yield "--cert-path has no effect with --secure-serving=false"
+
+
+def _idle(
+    flags: Sequence[Declaration], values: Mapping[str, Any], options: Sequence[str], cause: str
+) -> Iterator[str]:
+    for declaration in flags:
+        if declaration.option in options and values.get(declaration.option):
+            yield f"{declaration.spelling} has no effect with {cause}"
 
 
 def _asks_for_something(declaration: Declaration, values: Mapping[str, Any]) -> bool:

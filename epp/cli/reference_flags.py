@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
-from epp.app.flag_kinds import Words, choice
 from epp.app.flags import Flag, Section, Standing
 
 _GO_LOGGER = "log lines are shaped by --log-format, -v and --zap-log-level"
@@ -22,30 +21,9 @@ not_available = partial(Flag, Section.ELSEWHERE, standing=Standing.NOT_AVAILABLE
 removed = partial(Flag, Section.ELSEWHERE, standing=Standing.REMOVED, reason=_ENGINE_CONFIGS)
 
 
-TlsVersion = Annotated[
-    str, choice("", "VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")
-]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceFlags:
     """What the reference's flags without a counterpart in `ServeOptions` were set to."""
-
-    tls_min_version: Annotated[
-        TlsVersion,
-        not_available(
-            "oldest TLS version",
-            reason="the oldest version accepted is always VersionTLS12",
-            harmless=("VersionTLS12",),
-        ),
-    ] = ""
-    tls_cipher_suites: Annotated[
-        Words,
-        not_available(
-            "cipher suites for TLS 1.2",
-            reason="the transport's own choice can't be changed",
-        ),
-    ] = ()
 
     metrics_endpoint_auth: Annotated[
         bool,

@@ -283,9 +283,9 @@ class GatewayClient:
 
 @asynccontextmanager
 async def gateway_client(
-    port: int, credentials: grpc.ChannelCredentials | None = None
+    port: int, credentials: grpc.ChannelCredentials | None = None, *, host: str = "127.0.0.1"
 ) -> AsyncIterator[GatewayClient]:
-    target = f"127.0.0.1:{port}"
+    target = f"{host}:{port}"
     options = [
         ("grpc.max_receive_message_length", -1),
         ("grpc.max_send_message_length", -1),

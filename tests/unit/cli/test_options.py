@@ -302,9 +302,6 @@ def test_a_certificate_nobody_uses_is_warned_about() -> None:
     [
         "--metrics-endpoint-auth",
         "--metrics-client-ca-file=/ca.pem",
-        "--tls-min-version=VersionTLS13",
-        "--tls-min-version=VersionTLS10",
-        "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
     ],
 )
 def test_a_flag_that_asks_for_what_is_missing_stops_the_start(argument: str) -> None:
@@ -314,8 +311,77 @@ def test_a_flag_that_asks_for_what_is_missing_stops_the_start(argument: str) -> 
     assert "is not available in this version: " in problem
 
 
-def test_the_transports_own_tls_minimum_may_be_asked_for() -> None:
-    assert parse_serve([*POOL, "--tls-min-version=VersionTLS12"]).warnings == ()
+@pytest.mark.parametrize("transport", ["grpc", "native"])
+def test_the_tls_minimum_of_both_transports_may_be_asked_for(transport: str) -> None:
+    command = parse_serve([*POOL, "--tls-min-version=VersionTLS12", f"--transport={transport}"])
+    assert command.warnings == ()
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "--tls-min-version=VersionTLS13",
+        "--tls-min-version=VersionTLS10",
+        "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    ],
+)
+def test_tls_that_grpc_can_not_be_told_of_stops_the_start(argument: str) -> None:
+    (problem,) = problems_of(*POOL, argument, "--transport=grpc")
+
+    assert problem.startswith(f"{argument} can't be honoured with --transport=grpc")
+    assert "--transport=native" in problem
+
+
+@pytest.mark.parametrize(
+    ("argument", "problem"),
+    [
+        (
+            "--tls-min-version=VersionTLS11",
+            "--tls-min-version: VersionTLS11 can't be the oldest version of HTTP/2; use"
+            " VersionTLS12, VersionTLS13",
+        ),
+        (
+            "--tls-cipher-suites=TLS_RSA_WITH_AES_128_CBC_SHA",
+            "--tls-cipher-suites: TLS_RSA_WITH_AES_128_CBC_SHA can't be used with HTTP/2;",
+        ),
+    ],
+)
+def test_tls_that_http_2_forbids_stops_the_start(argument: str, problem: str) -> None:
+    (told,) = problems_of(*POOL, argument, "--transport=native")
+
+    assert told.startswith(problem)
+
+
+def test_tls_of_the_native_transport_is_chosen_by_flags() -> None:
+    suites = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_AES_128_GCM_SHA256"
+
+    command = parse_serve(
+        [
+            *POOL,
+            "--transport=native",
+            "--tls-min-version=VersionTLS13",
+            f"--tls-cipher-suites={suites}",
+        ]
+    )
+
+    assert command.options.tls.minimum == "VersionTLS13"
+    assert command.options.tls.suites == tuple(suites.split(","))
+
+
+def test_tls_settings_without_tls_are_warned_about() -> None:
+    command = parse_serve(
+        [
+            *POOL,
+            "--secure-serving=false",
+            "--tls-min-version=VersionTLS13",
+            "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+        ]
+    )
+
+    assert command.warnings == (
+        "--tls-min-version has no effect with --secure-serving=false",
+        "--tls-cipher-suites has no effect with --secure-serving=false",
+    )
 
 
 @pytest.mark.parametrize("flag", METRIC_FLAGS)
@@ -379,9 +445,9 @@ def test_mistakes_of_every_kind_are_reported_together() -> None:
     assert [problem.split()[0] for problem in problems] == [
         "unknown",
         "--drain-timeout:",
-        "--tls-min-version=VersionTLS13",
         "--lora-info-metric",
         "no",
+        "--tls-min-version=VersionTLS13",
         "--metrics-port",
     ]
 
