@@ -78,4 +78,6 @@ class InferenceResponse:
     """Dynamic metadata of the gateway that came with the headers, by namespace."""
     usage: Usage | None = None
     streamed_events: int = 0
+    body_is_seen: bool = True
+    """Whether the gateway shows response bodies at all."""
     body_bytes: int = 0

@@ -52,9 +52,9 @@ class ResponseSide:
         self.ended = False
 
     @property
-    def body_is_seen(self) -> bool:
-        """Whether the end of the response will come by."""
-        return self._policy is not BodyPolicy.UNSEEN
+    def ends_with_stream(self) -> bool:
+        """Whether the gateway's leaving is all that tells of the end."""
+        return self._policy is BodyPolicy.UNSEEN
 
     def headers(self, message: wire.ProcessingRequest) -> None:
         """Take `response_headers`."""
@@ -65,7 +65,7 @@ class ResponseSide:
             policy=self._policy,
         )
         self._send((messages.response_headers_answer(changes),))
-        if message.response_headers.end_of_stream or not self.body_is_seen:
+        if message.response_headers.end_of_stream:
             self._end()
 
     def without_headers(self) -> None:

@@ -122,16 +122,20 @@ class RequestMetrics:
         self,
         *,
         seconds: float,
-        response_bytes: int,
+        response_bytes: int | None,
         streaming: bool,
         ttft_seconds: float | None = None,
         usage: Usage | None = None,
     ) -> None:
-        """The response reached its natural end, `seconds` after the request's headers."""
+        """The response reached its natural end, `seconds` after the request's headers.
+
+        `response_bytes` is None where bodies are not shown.
+        """
         families, values = self._families, self._labels.values
         if seconds > 0:
             families.duration.labels(values).observe(seconds)
-        families.response_size.labels(values).observe(response_bytes)
+        if response_bytes is not None:
+            families.response_size.labels(values).observe(response_bytes)
         if ttft_seconds is not None:
             text = "true" if streaming else "false"
             families.ttft.labels((*values, text)).observe(ttft_seconds)

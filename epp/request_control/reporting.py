@@ -83,7 +83,7 @@ class Reporter:
         )
         metrics.completed(
             seconds=now - active.received_at,
-            response_bytes=response.body_bytes,
+            response_bytes=response.body_bytes if response.body_is_seen else None,
             streaming=response.streaming,
             ttft_seconds=active.ttft_seconds,
             usage=response.usage,

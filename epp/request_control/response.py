@@ -114,11 +114,12 @@ class ResponsePhase:
             streaming=streaming,
             started=True,
             metadata=metadata,
+            body_is_seen=policy is not BodyPolicy.UNSEEN,
         )
         active.response = self._response = response
         active.hooks.response_header(active.request, response, active.serving)
         self._context.body_hooks.notify(active)
-        if policy is not BodyPolicy.UNSEEN and _is_readable(headers):
+        if response.body_is_seen and _is_readable(headers):
             self._reader = self._new_reader(active, streaming=streaming)
             self._rewriter = _rewriter(active, media_type, policy)
         changes = dict(response.headers.changes)

@@ -33,6 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"largest request body, then 413 (default {format_quantity(largest_body)})",
     )
     others.add_argument(
+        "--response-bodies",
+        type=argument_type(kind_of(bool).read),
+        default=StandaloneOptions().response_bodies,
+        metavar="BOOL",
+        help="false: Envoy keeps response bodies from the EPP, which saves both CPU for each"
+        " piece and costs token counts and times per token (default true)",
+    )
+    others.add_argument(
         "--envoy-access-log",
         type=Path,
         metavar="FILE",
@@ -163,6 +171,7 @@ def options_from(namespace: argparse.Namespace) -> StandaloneOptions:
         envoy_admin_port=namespace.envoy_admin_port,
         envoy_access_log=namespace.envoy_access_log,
         max_request_body_bytes=namespace.max_request_body_bytes,
+        response_bodies=namespace.response_bodies,
         error_format=namespace.error_format,
         verbose=namespace.verbose,
     )

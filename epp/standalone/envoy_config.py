@@ -16,7 +16,6 @@ from epp.datastore.inference_pool import AppProtocol
 from epp.request_control.explanation import SCORES_KEY, SCORES_NAMESPACE
 from epp.standalone.envoy_clusters import (
     DESTINATION_HEADER,
-    EPP,
     FALLBACK,
     PICKED,
     Address,
@@ -25,11 +24,9 @@ from epp.standalone.envoy_clusters import (
     picked_cluster,
     socket_address,
 )
+from epp.standalone.envoy_ext_proc import TYPE_URL, ext_proc_filter
 
-TYPE_URL = "type.googleapis.com/envoy.extensions."
 MEBIBYTE = 1 << 20
-PICK_TIMEOUT = "30s"
-"""FailOpen: how long a picker may take, queueing included, before Envoy goes on without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +45,8 @@ class EnvoySettings:
     """A file of JSON lines."""
     max_request_body_bytes: int = 64 * MEBIBYTE
     """Larger bodies are answered with 413; by Envoy in FailOpen, else by the picker."""
+    response_bodies: bool = True
+    """Whether the picker sees response bodies; without them it learns no usage."""
     epp_tls: bool = False
     """TLS towards the pickers, whatever their certificate."""
 
@@ -102,7 +101,10 @@ def _connection_manager(settings: EnvoySettings) -> dict[str, Any]:
         "http2_protocol_options": {"max_concurrent_streams": 1000},
         "early_header_mutation_extensions": [_strip_destination()],
         "route_config": {"name": "inference", "virtual_hosts": [_virtual_host(settings)]},
-        "http_filters": [_ext_proc(settings), _router()],
+        "http_filters": [
+            ext_proc_filter(settings.fail_open, settings.response_bodies),
+            _router(),
+        ],
     }
     if settings.access_log is not None:
         manager["access_log"] = [_access_log(settings.access_log)]
@@ -158,54 +160,6 @@ def _retries(number: int) -> dict[str, Any]:
             "retry_on": "connect-failure,refused-stream,reset-before-request",
             "num_retries": number,
         }
-    }
-
-
-def _ext_proc(settings: EnvoySettings) -> dict[str, Any]:
-    config: dict[str, Any] = {
-        "@type": TYPE_URL + "filters.http.ext_proc.v3.ExternalProcessor",
-        "grpc_service": {"envoy_grpc": {"cluster_name": EPP, "authority": EPP}},
-        # Not applied by Envoy to phases that are FULL_DUPLEX_STREAMED.
-        "message_timeout": PICK_TIMEOUT,
-        "metadata_options": {
-            "receiving_namespaces": {"untyped": ["envoy.lb"]},
-            "forwarding_namespaces": {"untyped": ["envoy.lb", "envoy.lb.subset_hint"]},
-        },
-        "request_attributes": ["request.id", "source.address"],
-        # ORIGINAL_DST puts no served endpoint into the metadata; this says who served.
-        "response_attributes": ["upstream.address"],
-    }
-    config |= _fail_open() if settings.fail_open else _fail_close()
-    return {"name": "envoy.filters.http.ext_proc", "typed_config": config}
-
-
-def _fail_close() -> dict[str, Any]:
-    return {
-        "failure_mode_allow": False,
-        "status_on_error": {"code": "ServiceUnavailable"},
-        "processing_mode": {
-            "request_header_mode": "SEND",
-            "request_body_mode": "FULL_DUPLEX_STREAMED",
-            "request_trailer_mode": "SEND",
-            "response_header_mode": "SEND",
-            "response_body_mode": "FULL_DUPLEX_STREAMED",
-            "response_trailer_mode": "SEND",
-        },
-    }
-
-
-def _fail_open() -> dict[str, Any]:
-    return {
-        "failure_mode_allow": True,
-        "route_cache_action": "CLEAR",  # else the route chosen before the pick stays
-        "processing_mode": {
-            "request_header_mode": "SEND",
-            "request_body_mode": "BUFFERED",
-            "request_trailer_mode": "SKIP",
-            "response_header_mode": "SEND",
-            "response_body_mode": "STREAMED",
-            "response_trailer_mode": "SKIP",
-        },
     }
 
 

@@ -38,6 +38,8 @@ class StandaloneOptions:
     envoy_admin_port: int = 19000
     envoy_access_log: Path | None = None
     max_request_body_bytes: int = 64 << 20
+    response_bodies: bool = True
+    """Whether Envoy shows response bodies to the picker."""
     error_format: ErrorFormatName = "json"
     """Clients of a demonstration are OpenAI's and Anthropic's; they read errors as JSON."""
     verbose: bool = False

@@ -223,6 +223,7 @@ class Supervisor:
             app_protocol=pool.app_protocol if pool else AppProtocol.HTTP,
             access_log=None if log is None else str(log),
             max_request_body_bytes=options.max_request_body_bytes,
+            response_bodies=options.response_bodies,
         )
 
     async def _start_envoy(self, settings: EnvoySettings) -> None:

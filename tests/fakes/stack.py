@@ -200,6 +200,7 @@ class Stack:
         max_request_body_bytes: int = 64 * MEBIBYTE,
         pool: Sequence[Address] | None = None,
         has_pool_file: bool = True,
+        response_bodies: bool = True,
     ) -> None:
         """`pool`: the endpoints to begin with, where they are not all of `servers`.
 
@@ -223,6 +224,7 @@ class Stack:
             fail_open=fail_open,
             access_log=str(self.access_log),
             max_request_body_bytes=max_request_body_bytes,
+            response_bodies=response_bodies,
         )
         self.gateway = Gateway("envoy", folder, settings)
 

@@ -16,8 +16,9 @@ from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
 @pytest.mark.parametrize("app_protocol", AppProtocol)
 @pytest.mark.parametrize("epp_tls", [False, True], ids=["plaintext", "tls"])
 @pytest.mark.parametrize("fail_open", [False, True], ids=["fail close", "fail open"])
+@pytest.mark.parametrize("response_bodies", [False, True], ids=["requests only", "both bodies"])
 def test_envoy_accepts_the_bootstrap(
-    fail_open: bool, epp_tls: bool, app_protocol: AppProtocol
+    response_bodies: bool, fail_open: bool, epp_tls: bool, app_protocol: AppProtocol
 ) -> None:
     settings = EnvoySettings(
         listener=Address("127.0.0.1", 8080),
@@ -28,6 +29,7 @@ def test_envoy_accepts_the_bootstrap(
         app_protocol=app_protocol,
         access_log="/dev/stdout",
         epp_tls=epp_tls,
+        response_bodies=response_bodies,
     )
     document = json.dumps(envoy_bootstrap(settings))
 

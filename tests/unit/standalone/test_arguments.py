@@ -41,6 +41,7 @@ def test_every_flag_reaches_its_option() -> None:
         *("--grpc-port=2", "--grpc-health-port=3", "--metrics-port=4", "--admin-port=5"),
         *("--envoy-admin-port=6", "--envoy-access-log=log", "--max-request-body-bytes=1Mi", "-v"),
         *("--allow-experimental-plugins", "--decision-header", "--emit-endpoint-scores"),
+        "--response-bodies=false",
     )
 
     assert options == StandaloneOptions(
@@ -60,6 +61,7 @@ def test_every_flag_reaches_its_option() -> None:
         allow_experimental_plugins=True,
         decision_header=True,
         emit_endpoint_scores=True,
+        response_bodies=False,
     )
 
 

@@ -81,6 +81,23 @@ def test_fail_open_keeps_the_body_and_falls_back_to_every_endpoint() -> None:
     assert hosts(cluster(bootstrap, "pool_fallback")) == [("10.0.0.1", 8000), ("fd00::1", 8001)]
 
 
+@pytest.mark.parametrize("fail_open", [False, True], ids=["fail close", "fail open"])
+def test_without_response_bodies_the_stream_still_lasts_as_long_as_the_response(
+    fail_open: bool,
+) -> None:
+    bootstraps = [
+        envoy_bootstrap(settings(fail_open=fail_open, response_bodies=shown))
+        for shown in (True, False)
+    ]
+
+    with_bodies, without = (ext_proc(each)["processing_mode"] for each in bootstraps)
+    assert with_bodies["response_body_mode"] != "NONE"
+    assert without["response_body_mode"] == "NONE"
+    assert without["response_trailer_mode"] == "SEND"
+    assert without["response_header_mode"] == "SEND"
+    assert without["request_body_mode"] == with_bodies["request_body_mode"]
+
+
 def test_only_fail_open_buffers_whole_bodies() -> None:
     limits = [
         virtual_host(

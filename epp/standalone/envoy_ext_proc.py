@@ -1,0 +1,65 @@
+"""Envoy's ext_proc filter: what it shows to the pickers, and how long it waits for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from epp.standalone.envoy_clusters import EPP
+
+TYPE_URL = "type.googleapis.com/envoy.extensions."
+PICK_TIMEOUT = "30s"
+"""FailOpen: how long a picker may take, queueing included, before Envoy goes on without."""
+
+
+def ext_proc_filter(fail_open: bool, response_bodies: bool) -> dict[str, Any]:
+    """The filter that asks the pickers."""
+    config: dict[str, Any] = {
+        "@type": TYPE_URL + "filters.http.ext_proc.v3.ExternalProcessor",
+        "grpc_service": {"envoy_grpc": {"cluster_name": EPP, "authority": EPP}},
+        # Not applied by Envoy to phases that are FULL_DUPLEX_STREAMED.
+        "message_timeout": PICK_TIMEOUT,
+        "metadata_options": {
+            "receiving_namespaces": {"untyped": ["envoy.lb"]},
+            "forwarding_namespaces": {"untyped": ["envoy.lb", "envoy.lb.subset_hint"]},
+        },
+        "request_attributes": ["request.id", "source.address"],
+        # ORIGINAL_DST puts no served endpoint into the metadata; this says who served.
+        "response_attributes": ["upstream.address"],
+    }
+    config |= _fail_open() if fail_open else _fail_close()
+    if not response_bodies:
+        # Envoy keeps the stream open for trailers, which may come until the response ends: so
+        # the picker knows what is in flight.
+        unseen = {"response_body_mode": "NONE", "response_trailer_mode": "SEND"}
+        config["processing_mode"] |= unseen
+    return {"name": "envoy.filters.http.ext_proc", "typed_config": config}
+
+
+def _fail_close() -> dict[str, Any]:
+    return {
+        "failure_mode_allow": False,
+        "status_on_error": {"code": "ServiceUnavailable"},
+        "processing_mode": {
+            "request_header_mode": "SEND",
+            "request_body_mode": "FULL_DUPLEX_STREAMED",
+            "request_trailer_mode": "SEND",
+            "response_header_mode": "SEND",
+            "response_body_mode": "FULL_DUPLEX_STREAMED",
+            "response_trailer_mode": "SEND",
+        },
+    }
+
+
+def _fail_open() -> dict[str, Any]:
+    return {
+        "failure_mode_allow": True,
+        "route_cache_action": "CLEAR",  # else the route chosen before the pick stays
+        "processing_mode": {
+            "request_header_mode": "SEND",
+            "request_body_mode": "BUFFERED",
+            "request_trailer_mode": "SKIP",
+            "response_header_mode": "SEND",
+            "response_body_mode": "STREAMED",
+            "response_trailer_mode": "SKIP",
+        },
+    }
