@@ -1,13 +1,12 @@
-"""Pure functions between wire messages and our own types.
+"""Pure functions between wire messages and our own types, by protobuf.
 
-Everything sent is bytes. Body answers are most of what is sent, so they are written by hand
-(checked against protobuf in the tests); the others are built with protobuf.
+Everything sent is bytes. Bodies, which most messages carry, are read and written by hand in
+`body_messages`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from epp.framework.headers import Headers
@@ -16,9 +15,6 @@ from epp.wire import ext_proc_pb2 as wire
 
 if TYPE_CHECKING:
     from google.protobuf.struct_pb2 import Struct
-
-MAX_CHUNK_BYTES = 62_000
-"""Longest body of one answer: some gateways take no message over 64 KiB (protocol §2.3)."""
 
 DESTINATION_NAMESPACE = "envoy.lb"
 DESTINATION_HEADER = "x-gateway-destination-endpoint"
@@ -93,57 +89,6 @@ def _plain(struct: Struct, key: str) -> object:
 _OTHER_TYPE = object()
 
 
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number >= 0x80:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
-
-
-_REQUEST_BODY = b"\x1a"  # field 3 of ProcessingResponse, length-delimited
-_RESPONSE_BODY = b"\x22"  # field 4
-_RESPONSE = b"\x0a"  # field of BodyResponse
-_BODY_MUTATION = b"\x1a"  # of CommonResponse
-_STREAMED_RESPONSE = b"\x1a"  # of BodyMutation
-_BODY = b"\x0a"  # of StreamedBodyResponse
-_END = b"\x10\x01"  # end_of_stream = true
-
-
-# Pieces of event streams are much alike in length: 0.15 us instead of 2.
-@lru_cache(maxsize=1024)
-def _head(tag: bytes, size: int, tail_size: int) -> bytes:
-    """Tags and lengths of the nested messages, up to where `size` bytes of body begin."""
-    head = _BODY + _varint(size) if size else b""
-    length = len(head) + size + tail_size
-    for outer in (_STREAMED_RESPONSE, _BODY_MUTATION, _RESPONSE, tag):
-        prefix = outer + _varint(length)
-        head = prefix + head
-        length += len(prefix)
-    return head
-
-
-def _streamed(tag: bytes, body: bytes, *, end: bool) -> bytes:
-    if not end:
-        return _head(tag, len(body), 0) + body
-    return b"".join((_head(tag, len(body), len(_END)), body, _END))
-
-
-def _pieces(tag: bytes, body: bytes, *, end: bool) -> Iterator[bytes]:
-    last = max(len(body) - 1, 0) // MAX_CHUNK_BYTES * MAX_CHUNK_BYTES
-    for start in range(0, last, MAX_CHUNK_BYTES):
-        yield _streamed(tag, body[start : start + MAX_CHUNK_BYTES], end=False)
-    yield _streamed(tag, body[last:], end=end)
-
-
-def request_body_chunks(body: bytes, *, end: bool) -> Iterable[bytes]:
-    """Answers that give a request body back: one at least, none over `MAX_CHUNK_BYTES`."""
-    if len(body) <= MAX_CHUNK_BYTES:
-        return (_streamed(_REQUEST_BODY, body, end=end),)
-    return _pieces(_REQUEST_BODY, body, end=end)
-
-
 def with_metadata(answer: bytes, metadata: Mapping[str, Mapping[str, Any]]) -> bytes:
     """A serialized answer that tells the gateway something besides; it has no metadata yet."""
     if not metadata:
@@ -153,13 +98,6 @@ def with_metadata(answer: bytes, metadata: Mapping[str, Mapping[str, Any]]) -> b
     for namespace, values in metadata.items():
         extra.dynamic_metadata.fields[namespace].struct_value.update(values)
     return answer + extra.SerializeToString()
-
-
-def response_body_chunks(body: bytes, *, end: bool) -> Iterable[bytes]:
-    """The same for a response body."""
-    if len(body) <= MAX_CHUNK_BYTES:
-        return (_streamed(_RESPONSE_BODY, body, end=end),)
-    return _pieces(_RESPONSE_BODY, body, end=end)
 
 
 def _constant(field: str) -> bytes:

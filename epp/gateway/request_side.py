@@ -16,6 +16,7 @@ from epp.framework.errors import Rejection
 from epp.framework.headers import Headers
 from epp.framework.request import TerminationCause
 from epp.gateway import messages
+from epp.gateway.body_messages import MAX_CHUNK_BYTES, request_body_chunks
 from epp.gateway.held_body import HeldBody
 from epp.gateway.modes import BodyMode
 from epp.gateway.overload import Pressure
@@ -108,7 +109,7 @@ class RequestSide:
         """Take `request_headers`."""
         self._headers_seen = True
         self._headers = messages.read_headers(message.request_headers.headers)
-        self._merge_metadata(message)
+        self.take_metadata(message)
         self.state = RequestState.READING
         self._on_headers = self._mode not in (BodyMode.BUFFERED, BodyMode.BUFFERED_PARTIAL)
         bodiless = message.request_headers.end_of_stream
@@ -127,25 +128,23 @@ class RequestSide:
         elif not self._on_headers:
             self._send((messages.EMPTY_REQUEST_HEADERS,))
 
-    def body(self, message: wire.ProcessingRequest) -> None:
-        """Take `request_body`."""
+    def body(self, data: bytes, end: bool) -> None:
+        """Take a piece of the request's body."""
         if self.state is RequestState.NEW:
             self.state = RequestState.READING
-        self._merge_metadata(message)
         self.last_activity = self._context.now()
-        piece = message.request_body
         if self._mode is BodyMode.FULL_DUPLEX:
-            self._full_duplex(piece.body, end=piece.end_of_stream)
+            self._full_duplex(data, end=end)
         elif self.state is RequestState.READING and self._mode is not BodyMode.NONE:
-            self._whole(piece.body)
+            self._whole(data)
         else:
-            self._owed_body(piece.end_of_stream)
+            self._owed_body(end)
 
     def trailers(self, message: wire.ProcessingRequest) -> None:
         """Take `request_trailers`: the end of a full-duplex body that had none (D2)."""
         if self.state is RequestState.NEW:
             self.state = RequestState.READING
-        self._merge_metadata(message)
+        self.take_metadata(message)
         if self._mode is BodyMode.FULL_DUPLEX and not self._body_complete:
             self._body_complete = self._trailers_ended = True
             if self.state is RequestState.READING:
@@ -199,7 +198,8 @@ class RequestSide:
             task.cancel()
         self._held.release()
 
-    def _merge_metadata(self, message: wire.ProcessingRequest) -> None:
+    def take_metadata(self, message: wire.ProcessingRequest) -> None:
+        """Take what a message tells beside its part."""
         if message.HasField("metadata_context"):
             named, subset = messages.subset_hint(message.metadata_context)
             if named:
@@ -245,7 +245,7 @@ class RequestSide:
             return
         self._body_complete = end
         if self.state is RequestState.ANSWERED:
-            self._send(messages.request_body_chunks(data, end=end))
+            self._send(request_body_chunks(data, end=end))
             if end and self.active is not None:
                 self._skip_response(self.active)
         elif self.state is RequestState.READING:
@@ -363,8 +363,8 @@ class RequestSide:
         if not self._held.seen:
             return
         body = self._held.join() if active.body is None else active.body
-        chunks = messages.request_body_chunks(body, end=end)
-        if len(body) > messages.MAX_CHUNK_BYTES:
+        chunks = request_body_chunks(body, end=end)
+        if len(body) > MAX_CHUNK_BYTES:
             self._send(self._held.released_after(chunks))
         else:
             self._send(chunks)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from epp.framework.headers import Headers
 from epp.framework.request import TerminationCause
 from epp.gateway import messages
+from epp.gateway.body_messages import MAX_CHUNK_BYTES, response_body_chunks
 from epp.gateway.message_metadata import NO_METADATA, metadata_of
 from epp.gateway.overload import Pressure
 from epp.request_control.response import BodyPolicy, ResponsePhase
@@ -72,17 +73,19 @@ class ResponseSide:
         """The gateway does not show response headers; begin with none."""
         self._phase.begin(Headers(), served=None, metadata=NO_METADATA, policy=self._policy)
 
-    def body(self, data: bytes, *, end: bool) -> None:
-        """Take a `response_body`."""
-        if self._policy is BodyPolicy.HOLD:
+    def body(self, data: bytes, end: bool) -> None:
+        """Take a piece of the response's body."""
+        if self._policy is not BodyPolicy.HOLD:
+            self._one_answer(data, end=end)
+        elif self.ended:
+            self._context.metrics.message_ignored("response-body")
+        elif end or self._phase.rewrites:
             self._full_duplex(data, end=end)
         else:
-            self._one_answer(data, end=end)
+            self._send(response_body_chunks(data, end=False))
+            self._phase.observe(data)
 
     def _full_duplex(self, data: bytes, *, end: bool) -> None:
-        if self.ended:
-            self._context.metrics.message_ignored("response-body")
-            return
         phase = self._phase
         if not phase.rewrites:
             self._send_chunks(data, data, end=end)
@@ -92,10 +95,10 @@ class ResponseSide:
             if rewritten or end:
                 self._send_chunks(rewritten, data, end=end)
         self.ended = end
-        phase.observe(data, end=end)
+        phase.observe(data, end)
 
     def _send_chunks(self, body: bytes, received: bytes, *, end: bool) -> None:
-        chunks = messages.response_body_chunks(body, end=end)
+        chunks = response_body_chunks(body, end=end)
         if end and self._phase.tells_metadata:
             *others, last = chunks
             chunks = (*others, self._telling(last, received))
@@ -114,7 +117,7 @@ class ResponseSide:
     def _must_let_go(self) -> bool:
         """Under pressure a document is renamed as far as it has come, rather than held; what an
         event stream holds is not worth it."""
-        if self._held <= messages.MAX_CHUNK_BYTES:
+        if self._held <= MAX_CHUNK_BYTES:
             return False
         return self._context.guard.buffer_pressure()[0] is not Pressure.NONE
 
@@ -135,7 +138,7 @@ class ResponseSide:
         self._send((answer,))
         if not self.ended:
             self.ended = end
-            phase.observe(data, end=end)
+            phase.observe(data, end)
 
     def trailers(self) -> None:
         """Take `response_trailers`: what is still held goes out first (protocol §2.2, 6b)."""
@@ -147,7 +150,7 @@ class ResponseSide:
         if not self.ended and self._policy is BodyPolicy.HOLD and self._phase.rewrites:
             rest = self._phase.rewrite(b"", end=True)
             if rest:
-                answers = [*messages.response_body_chunks(rest, end=False), *answers]
+                answers = [*response_body_chunks(rest, end=False), *answers]
         if not self.ended and not self._told and self._phase.tells_metadata:
             # On the last piece of the body, if one is still to be answered (D19).
             place = max(len(answers) - 2, 0)

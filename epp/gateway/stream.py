@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 
 from epp.framework.errors import Rejection
 from epp.framework.request import TerminationCause
+from epp.gateway.body_messages import REQUEST_BODY, RESPONSE_BODY, read_piece
 from epp.gateway.modes import BodyMode, StreamModes, stream_modes
 from epp.gateway.request_side import RequestSide, RequestState
 from epp.gateway.response_side import ResponseSide
@@ -37,12 +38,14 @@ class Transaction:
         "_outlet",
         "_request",
         "_response",
+        "_send",
     )
 
     def __init__(
         self, outlet: Outlet, context: GatewayContext, on_closed: Callable[[Transaction], None]
     ) -> None:
         self._outlet = outlet
+        self._send: Callable[[Iterable[bytes]], None] = outlet.send
         self._context = context
         self._on_closed = on_closed
         self._request: RequestSide | None = None
@@ -55,6 +58,21 @@ class Transaction:
         """Take one `ProcessingRequest`."""
         if self._closed:
             return
+        first = message[:1]
+        if first == RESPONSE_BODY:
+            response = self._response
+            if response is not None and (piece := read_piece(message)) is not None:
+                response.body(*piece)
+                return
+        elif first == REQUEST_BODY:
+            request = self._request
+            if request is not None and (piece := read_piece(message)) is not None:
+                request.body(*piece)
+                return
+        self._on_parsed(message)
+
+    def _on_parsed(self, message: bytes) -> None:
+        """Take what is not just a piece of a body."""
         try:
             parsed = wire.ProcessingRequest.FromString(message)
         except DecodeError:
@@ -63,11 +81,11 @@ class Transaction:
         kind = parsed.WhichOneof("request")
         request = self._request or self._open(parsed)
         if kind == "response_body":
-            piece = parsed.response_body
             response = self._response or self._response_side(request)
-            response.body(piece.body, end=piece.end_of_stream)
+            response.body(parsed.response_body.body, parsed.response_body.end_of_stream)
         elif kind == "request_body":
-            request.body(parsed)
+            request.take_metadata(parsed)
+            request.body(parsed.request_body.body, parsed.request_body.end_of_stream)
         elif kind == "request_headers":
             self._request_headers(request, parsed)
         elif kind == "response_headers":
@@ -117,6 +135,8 @@ class Transaction:
 
     def _open(self, first: wire.ProcessingRequest) -> RequestSide:
         self._modes = modes = stream_modes(first)
+        if modes.observing:
+            self._send = _unsent
         self._request = RequestSide(
             self._context,
             modes.request,
@@ -150,10 +170,6 @@ class Transaction:
         policy = self._modes.response
         self._response = ResponseSide(self._context, policy, self._send, request.active)
         return self._response
-
-    def _send(self, messages: Iterable[bytes]) -> None:
-        if not self._modes.observing:
-            self._outlet.send(messages)
 
     def _violation(self, message: str) -> None:
         self._end(TerminationCause.ERROR)
@@ -201,3 +217,7 @@ class Transaction:
         # collector, which looks rarely, it came to tens of megabytes.
         self._request = self._response = None
         self._on_closed(self)
+
+
+def _unsent(messages: Iterable[bytes]) -> None:
+    """The gateway that only observes takes no answers."""

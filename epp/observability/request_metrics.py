@@ -110,13 +110,13 @@ class RequestMetrics:
             self._has_error = True
             self._families.errors.labels((*self._labels.values, code)).inc()
 
-    def inter_token_latency(self, seconds: float) -> None:
-        """Time between two pieces of a streamed response body."""
+    def inter_token(self) -> Histogram:
+        """Of the times between two pieces of a streamed response body."""
         histogram = self._labels.inter_token
         if histogram is None:
             histogram = self._families.inter_token.labels(self._labels.values)
             self._labels.inter_token = histogram
-        histogram.observe(seconds)
+        return histogram
 
     def completed(
         self,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from epp.framework.headers import Headers
     from epp.framework.request import MetadataValue
     from epp.framework.request_handling import ResponseReader
+    from epp.observability.instruments import Histogram
     from epp.observability.metrics import Metrics
     from epp.request_control.active_request import ActiveRequest
     from epp.request_control.body_hooks import BodyHooks
@@ -72,7 +73,16 @@ class ResponseContext:
 class ResponsePhase:
     """Follows one response. Without an active request it only passes bytes on."""
 
-    __slots__ = ("_active", "_context", "_last_chunk_at", "_reader", "_response", "_rewriter")
+    __slots__ = (
+        "_active",
+        "_context",
+        "_gaps",
+        "_last_chunk_at",
+        "_reader",
+        "_response",
+        "_rewriter",
+        "rewrites",
+    )
 
     def __init__(self, active: ActiveRequest | None, context: ResponseContext) -> None:
         self._active = active if active is not None and not active.ended else None
@@ -80,12 +90,11 @@ class ResponsePhase:
         self._reader: ResponseReader | None = None
         self._rewriter: ModelRewriter | None = None
         self._response: InferenceResponse | None = None
+        self._gaps: Histogram | None = None
+        """Of the times between two pieces of a stream."""
         self._last_chunk_at = 0.0
-
-    @property
-    def rewrites(self) -> bool:
+        self.rewrites = False
         """Whether body bytes may change."""
-        return self._rewriter is not None
 
     @property
     def held_bytes(self) -> int:
@@ -122,6 +131,7 @@ class ResponsePhase:
         if response.body_is_seen and _is_readable(headers):
             self._reader = self._new_reader(active, streaming=streaming)
             self._rewriter = _rewriter(active, media_type, policy)
+            self.rewrites = self._rewriter is not None
         changes = dict(response.headers.changes)
         if self._rewriter is not None and policy is not BodyPolicy.WHOLE:
             changes["content-length"] = None
@@ -138,6 +148,7 @@ class ResponsePhase:
         except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
             self._fault("rewriting the model", error)
             self._rewriter = None
+            self.rewrites = False
             return rewriter.held + chunk
 
     @property
@@ -155,30 +166,35 @@ class ResponsePhase:
         self._finish_reading(response)
         return active.hooks.response_metadata(active.request, response)
 
-    def observe(self, chunk: bytes, *, end: bool) -> None:
+    def observe(self, chunk: bytes, end: bool = False) -> None:
         """Count a piece that has been answered; the last one ends the request."""
         active, response = self._active, self._response
         if active is None or response is None:
             return
-        context = self._context
-        started = context.now()
+        now = self._context.now
+        started = now()
         if chunk:
             response.body_bytes += len(chunk)
             if active.first_byte_at is None:
-                active.first_byte_at = started
-                if active.endpoints:
-                    active.hooks.first_chunk(
-                        active.request, response, active.serving or active.endpoints[0]
-                    )
+                self._first_chunk(active, response, started)
             elif response.streaming and active.metrics is not None:
-                active.metrics.inter_token_latency(started - self._last_chunk_at)
+                if self._gaps is None:
+                    self._gaps = active.metrics.inter_token()
+                self._gaps.observe(started - self._last_chunk_at)
             self._last_chunk_at = started
-        self._read(chunk)
+        if self._reader is not None:
+            self._read(chunk)
         if end:
             self.end(TerminationCause.NATURAL)
         elif active.hooks.hooks.response_body:
-            context.body_hooks.notify(active)
-        active.processing_seconds += context.now() - started
+            self._context.body_hooks.notify(active)
+        active.processing_seconds += now() - started
+
+    def _first_chunk(self, active: ActiveRequest, response: InferenceResponse, now: float) -> None:
+        active.first_byte_at = now
+        if active.endpoints:
+            endpoint = active.serving or active.endpoints[0]
+            active.hooks.first_chunk(active.request, response, endpoint)
 
     def end(self, cause: TerminationCause) -> None:
         """Close the books; later calls do nothing."""

@@ -69,7 +69,8 @@ class MessageReader:
             if start > end:
                 return messages
             prefix, self._prefix = self._prefix, b""
-            start = self._begin(*PREFIX.unpack(prefix), data, start, end, messages)
+            flag, size = _unpack(prefix, 0)
+            start = self._begin(flag, size, data, start, end, messages)
         while end - start >= PREFIX_BYTES:
             flag, size = _unpack(data, start)
             start += PREFIX_BYTES

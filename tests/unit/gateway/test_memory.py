@@ -1,11 +1,24 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Iterable
 
+from tests.fakes.collecting_outlet import CollectingOutlet
 from tests.fakes.gateway_client import header_map
 from tests.unit.gateway.test_sequences import FULL_DUPLEX, Gateway, make_picker
 
 BODY_BYTES = 8 << 20
+
+
+class ForgettingOutlet(CollectingOutlet):
+    """Reads every answer and keeps none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent_bytes = 0
+
+    def send(self, messages: Iterable[bytes]) -> None:
+        self.sent_bytes += sum(map(len, messages))
 
 
 async def test_an_answered_request_keeps_nothing_of_its_body() -> None:
@@ -28,7 +41,8 @@ async def test_an_answered_request_keeps_nothing_of_its_body() -> None:
 
 async def test_inline_media_is_not_copied_while_it_is_parsed() -> None:
     picker = make_picker()
-    gateway = Gateway(picker, FULL_DUPLEX, FULL_DUPLEX)
+    outlet = ForgettingOutlet()
+    gateway = Gateway(picker, FULL_DUPLEX, FULL_DUPLEX, outlet)
     headers = header_map({":method": "POST", ":path": "/v1/chat/completions", "x-request-id": "t"})
     gateway.send("request_headers", headers=headers)
     image = b"data:image/png;base64," + b"A" * BODY_BYTES
@@ -39,14 +53,12 @@ async def test_inline_media_is_not_copied_while_it_is_parsed() -> None:
     del image
     message = gateway.message("request_body", body=body, end_of_stream=True)
     del body
-    sent: list[int] = []
-    gateway.outlet.send = lambda messages: sent.extend(map(len, messages))  # type: ignore[method-assign]
     tracemalloc.start()
     try:
         gateway.transaction.on_message(message)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert sum(sent) > BODY_BYTES
+    assert outlet.sent_bytes > BODY_BYTES
     assert peak < 1.5 * BODY_BYTES
     gateway.transaction.on_disconnect()

@@ -55,9 +55,15 @@ def make_picker() -> Picker:
 class Gateway:
     """Sends messages of one stream and holds the answers to what a gateway accepts."""
 
-    def __init__(self, picker: Picker, request_mode: str, response_mode: str) -> None:
+    def __init__(
+        self,
+        picker: Picker,
+        request_mode: str,
+        response_mode: str,
+        outlet: CollectingOutlet | None = None,
+    ) -> None:
         self.request_mode, self.response_mode = request_mode, response_mode
-        self.outlet = CollectingOutlet()
+        self.outlet = outlet or CollectingOutlet()
         self.transaction: Transaction = picker.path.processor(self.outlet)
         self._first = True
 

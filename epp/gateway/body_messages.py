@@ -1,0 +1,119 @@
+"""Messages that carry a piece of a body, read and written by hand: nearly all that ever come.
+
+Held to protobuf by the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+MAX_CHUNK_BYTES = 62_000
+"""Longest body of one answer: some gateways take no message over 64 KiB (protocol §2.3)."""
+
+REQUEST_BODY = b"\x22"
+"""First byte of a `ProcessingRequest` with a piece of the request's body: field 4."""
+RESPONSE_BODY = b"\x2a"
+"""The same of the response's: field 5."""
+
+_BODY_TAG = 0x0A  # field 1 of HttpBody
+_END_TAG = 0x10  # field 2
+_NO_METADATA = b"B\0"  # a metadata_context without content, as Envoy adds
+
+
+def read_piece(message: bytes) -> tuple[bytes, bool] | None:
+    """The bytes of a message that begins with one of the tags above, and whether they are the
+    last; None if more than that is in the message, or it is not written the way protobuf does."""
+    try:
+        at, size = 2, message[1]
+        if size >= 0x80:
+            at, size = _long(message, 1)
+        end = at + size
+        if end != len(message) and message[end:] != _NO_METADATA:
+            return None
+        if not size:
+            return b"", False
+        piece = b""
+        if message[at] == _BODY_TAG:
+            size = message[at + 1]
+            if size >= 0x80:
+                at, size = _long(message, at + 1)
+            else:
+                at += 2
+            stop = at + size
+            piece = message[at:stop]
+            if stop == end:
+                return piece, False
+            at = stop
+        if at + 2 == end and message[at] == _END_TAG and message[at + 1] == 1:
+            return piece, True
+    except IndexError:
+        pass  # cut off: protobuf says what is wrong with it
+    return None
+
+
+def _long(message: bytes, at: int) -> tuple[int, int]:
+    """Where the length that begins `at` ends, and what it says."""
+    size = shift = 0
+    while (byte := message[at]) >= 0x80:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        at += 1
+    return at + 1, size | byte << shift
+
+
+def _varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number >= 0x80:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+_REQUEST_ANSWER = b"\x1a"  # field 3 of ProcessingResponse, length-delimited
+_RESPONSE_ANSWER = b"\x22"  # field 4
+_RESPONSE = b"\x0a"  # field of BodyResponse
+_BODY_MUTATION = b"\x1a"  # of CommonResponse
+_STREAMED_RESPONSE = b"\x1a"  # of BodyMutation
+_BODY = b"\x0a"  # of StreamedBodyResponse
+_END = b"\x10\x01"  # end_of_stream = true
+
+
+# Pieces of event streams are much alike in length: 0.15 us instead of 2.
+@lru_cache(maxsize=1024)
+def _head(tag: bytes, size: int, tail_size: int) -> bytes:
+    """Tags and lengths of the nested messages, up to where `size` bytes of body begin."""
+    head = _BODY + _varint(size) if size else b""
+    length = len(head) + size + tail_size
+    for outer in (_STREAMED_RESPONSE, _BODY_MUTATION, _RESPONSE, tag):
+        prefix = outer + _varint(length)
+        head = prefix + head
+        length += len(prefix)
+    return head
+
+
+def _chunks(tag: bytes, body: bytes, end: bool) -> Iterable[bytes]:
+    size = len(body)
+    if size > MAX_CHUNK_BYTES:
+        return _pieces(tag, body, end)
+    if end:
+        return (b"".join((_head(tag, size, len(_END)), body, _END)),)
+    return (_head(tag, size, 0) + body,)
+
+
+def _pieces(tag: bytes, body: bytes, end: bool) -> Iterator[bytes]:
+    last = max(len(body) - 1, 0) // MAX_CHUNK_BYTES * MAX_CHUNK_BYTES
+    for start in range(0, last, MAX_CHUNK_BYTES):
+        yield from _chunks(tag, body[start : start + MAX_CHUNK_BYTES], False)
+    yield from _chunks(tag, body[last:], end)
+
+
+def request_body_chunks(body: bytes, *, end: bool) -> Iterable[bytes]:
+    """Answers that give a request body back: one at least, none over `MAX_CHUNK_BYTES`."""
+    return _chunks(_REQUEST_ANSWER, body, end)
+
+
+def response_body_chunks(body: bytes, *, end: bool) -> Iterable[bytes]:
+    """The same for a response body."""
+    return _chunks(_RESPONSE_ANSWER, body, end)

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epp.gateway.body_messages import (
+    REQUEST_BODY,
+    RESPONSE_BODY,
+    read_piece,
+    request_body_chunks,
+    response_body_chunks,
+)
+from epp.wire import ext_proc_pb2 as wire
+
+BODIES = st.binary(max_size=300) | st.integers(120, 70_000).map(bytes)
+
+
+def body_message(part: str, body: bytes, *, end: bool) -> wire.ProcessingRequest:
+    message = wire.ProcessingRequest()
+    piece = getattr(message, part)
+    piece.SetInParent()
+    piece.body = body
+    piece.end_of_stream = end
+    return message
+
+
+def answer(part: str, body: bytes, *, end: bool) -> bytes:
+    message = wire.ProcessingResponse()
+    streamed = getattr(message, part).response.body_mutation.streamed_response
+    streamed.SetInParent()
+    streamed.body = body
+    streamed.end_of_stream = end
+    return message.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("part", "tag"), [("request_body", REQUEST_BODY), ("response_body", RESPONSE_BODY)]
+)
+@given(body=BODIES, end=st.booleans(), metadata=st.booleans())
+def test_a_piece_reads_as_protobuf_wrote_it(
+    part: str, tag: bytes, body: bytes, end: bool, metadata: bool
+) -> None:
+    message = body_message(part, body, end=end)
+    if metadata:
+        message.metadata_context.SetInParent()
+    written = message.SerializeToString()
+    assert written[:1] == tag
+    assert read_piece(written) == (body, end)
+
+
+def with_metadata(message: wire.ProcessingRequest) -> None:
+    message.metadata_context.filter_metadata["envoy.lb"].fields["a"].string_value = "b"
+
+
+def with_attributes(message: wire.ProcessingRequest) -> None:
+    message.attributes["a"].fields["b"].string_value = "c"
+
+
+def observing(message: wire.ProcessingRequest) -> None:
+    message.observability_mode = True
+
+
+def with_modes(message: wire.ProcessingRequest) -> None:
+    message.protocol_config.SetInParent()
+
+
+@pytest.mark.parametrize("add", [with_metadata, with_attributes, observing, with_modes])
+def test_a_message_that_says_more_is_left_to_protobuf(
+    add: Callable[[wire.ProcessingRequest], None],
+) -> None:
+    message = body_message("request_body", b"{}", end=True)
+    add(message)
+    assert read_piece(message.SerializeToString()) is None
+
+
+@given(
+    tag=st.sampled_from([REQUEST_BODY, RESPONSE_BODY]),
+    rest=st.binary(max_size=40)
+    | st.lists(st.sampled_from([b"\x0a", b"\x10", b"\1", b"\0", b"\x80", b"B", b"xy"])).map(
+        b"".join
+    ),
+)
+def test_whatever_comes_is_read_as_protobuf_does_or_left_to_it(tag: bytes, rest: bytes) -> None:
+    piece = read_piece(tag + rest)
+    if piece is not None:
+        parsed = wire.ProcessingRequest.FromString(tag + rest)
+        part = parsed.request_body if tag == REQUEST_BODY else parsed.response_body
+        assert parsed.WhichOneof("request") in ("request_body", "response_body")
+        assert piece == (part.body, part.end_of_stream)
+
+
+@given(body=BODIES.filter(lambda body: len(body) <= 62_000), end=st.booleans())
+def test_hand_written_body_answers_equal_protobufs(body: bytes, end: bool) -> None:
+    assert list(request_body_chunks(body, end=end)) == [answer("request_body", body, end=end)]
+    assert list(response_body_chunks(body, end=end)) == [answer("response_body", body, end=end)]
+
+
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 16_383, 16_384, 62_000])
+def test_body_answers_are_right_where_length_prefixes_grow(size: int) -> None:
+    body = b"x" * size
+    assert list(response_body_chunks(body, end=True)) == [answer("response_body", body, end=True)]
+
+
+@given(size=st.integers(62_001, 400_000), end=st.booleans())
+def test_long_bodies_are_cut_and_lose_nothing(size: int, end: bool) -> None:
+    body = bytes(index % 251 for index in range(256)) * (size // 256 + 1)
+    body = body[:size]
+    pieces = [
+        wire.ProcessingResponse.FromString(answer).request_body.response.body_mutation
+        for answer in request_body_chunks(body, end=end)
+    ]
+    assert b"".join(piece.streamed_response.body for piece in pieces) == body
+    assert all(len(piece.streamed_response.body) <= 62_000 for piece in pieces)
+    ends = [piece.streamed_response.end_of_stream for piece in pieces]
+    assert ends == [False] * (len(pieces) - 1) + [end]
