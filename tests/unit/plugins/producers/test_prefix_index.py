@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import TypeAlias, overload
 
 import pytest
 from hypothesis import given
@@ -19,8 +20,14 @@ from epp.testing import endpoint_of
 POOL = tuple(endpoint_of(str(number)) for number in range(5))
 Chain: TypeAlias = list[int]
 
+
+def chain_of(pieces: Iterable[int]) -> Chain:
+    """Blocks of a prompt: each stands for all that comes before it, as hashes do."""
+    return list(accumulate(pieces, lambda *block: hash(block), initial=0))[1:]
+
+
 endpoints = st.sampled_from(POOL)
-chains = st.lists(st.integers(0, 40), max_size=12, unique=True)
+chains = st.lists(st.integers(0, 2), max_size=12).map(chain_of)
 
 
 def matches(
@@ -64,13 +71,13 @@ class BelowCapacity(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.index = PrefixIndex(1000)
+        self.index = PrefixIndex(100_000)
         self.model = NaiveIndex()
         self.removed: set[Endpoint] = set()
 
     @rule(endpoint=endpoints, chain=chains)
     def insert(self, endpoint: Endpoint, chain: Chain) -> None:
-        self.index.insert(endpoint, 50, chain)
+        self.index.insert(endpoint, 10_000, chain)
         if endpoint not in self.removed:
             self.model.insert(endpoint, chain)
 
@@ -134,13 +141,52 @@ class AtCapacity(RuleBasedStateMachine):
 TestAtCapacity = AtCapacity.TestCase
 
 
-def test_a_hole_in_the_middle_is_not_seen_but_nobody_holding_a_block_ends_the_walk() -> None:
+def test_every_holder_is_told_how_much_of_the_prompt_it_has() -> None:
     index = PrefixIndex(1000)
-    one, two, *_ = POOL
+    one, two, three, *_ = POOL
     index.insert(one, 50, [1, 2, 3, 5])
-    index.insert(two, 50, [1, 3])
+    index.insert(two, 50, [1, 2])
+    index.insert(three, 50, [7, 8])
 
-    assert matches(index, [1, 2, 3, 4, 5]) == {one: 3, two: 2}
+    assert matches(index, [1, 2, 3, 4, 6]) == {one: 3, two: 2}
+
+
+class CountedChain(Sequence[int]):
+    """A chain that knows how many of its blocks have been looked at."""
+
+    def __init__(self, blocks: Sequence[int]) -> None:
+        self._blocks = blocks
+        self.looked_at = 0
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> CountedChain: ...
+    def __getitem__(self, index: int | slice) -> int | CountedChain:
+        if isinstance(index, slice):
+            return CountedChain(self._blocks[index])
+        self.looked_at += 1
+        return self._blocks[index]
+
+
+@pytest.mark.parametrize(
+    ("held", "most_looks"),
+    [([], 2), ([2048], 2), ([1], 13), ([1000], 14), ([2048, 1999, 1000, 5], 50)],
+    ids=["nothing", "all", "the first block", "half", "different lengths"],
+)
+def test_a_long_prompt_is_matched_by_a_few_looks(held: list[int], most_looks: int) -> None:
+    index = PrefixIndex(10_000)
+    for endpoint, length in zip(POOL, held, strict=False):
+        index.insert(endpoint, 5000, range(length))
+    chain = CountedChain(range(2048))
+
+    found = index.match([chain], POOL)
+
+    assert found == dict(zip(POOL, held, strict=False))
+    assert chain.looked_at <= most_looks
 
 
 def test_only_the_endpoints_asked_about_are_told() -> None:
@@ -159,7 +205,7 @@ def test_several_prompts_are_summed_up() -> None:
     index.insert(one, 50, [1, 2])
     index.insert(two, 50, [7])
 
-    assert matches(index, [1, 2, 3], [7, 8], [9, 1]) == {one: 2, two: 1}
+    assert matches(index, [1, 2, 3], [7, 8], [9, 10]) == {one: 2, two: 1}
 
 
 def test_a_chain_longer_than_the_cache_loses_its_tail_first() -> None:
@@ -212,14 +258,15 @@ def test_a_million_different_prompts_stay_within_the_bound(prompts: int, blocks:
     assert all(index.sizes()[name_of(endpoint)] > 100 for endpoint in POOL)
 
 
-@given(st.lists(st.tuples(endpoints, st.integers(0, 3000), st.integers(1, 700))), st.data())
+@given(st.lists(st.tuples(endpoints, st.integers(0, 20), st.integers(1, 700))), st.data())
 def test_the_bound_holds_whatever_the_lengths_of_prompts(
     inserts: list[tuple[Endpoint, int, int]], data: st.DataObject
 ) -> None:
     index = PrefixIndex(512)
 
-    for endpoint, start, length in inserts:
-        index.insert(endpoint, data.draw(st.integers(1, 400)), range(start, start + length))
+    for endpoint, prompt, length in inserts:
+        blocks = range(prompt * 1000, prompt * 1000 + length)
+        index.insert(endpoint, data.draw(st.integers(1, 400)), blocks)
         assert len(index) <= 512
 
 
