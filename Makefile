@@ -48,8 +48,8 @@ soak: $(VENV)/.dev ## minutes of many open streams: memory and leaks
 	$(BIN)/python -m pytest -m soak --timeout 1800 -s $(ARGS)
 
 bench: $(VENV)/.dev ## what a request, a pick, a scrape and a change cost, and what picks are worth
-	$(BIN)/python -m tests.benchmarks.request_path $(ARGS)
-	$(BIN)/python -m tests.benchmarks.transports
+	$(BIN)/python -m tests.benchmarks.ext_proc $(ARGS)
+	$(BIN)/python -m tests.benchmarks.request_path
 	$(BIN)/python -m tests.benchmarks.pool_changes
 	$(BIN)/python -m tests.benchmarks.scheduling_cycle
 	$(BIN)/python -m tests.benchmarks.scraping

@@ -1,6 +1,6 @@
-"""What a request costs, as ratios to yardsticks of the same run: `make bench`.
+"""What a request costs between the bytes of its messages and those of its answers, no transport.
 
-How to read the tables: docs/performance.md.
+A ratio to protobuf decoding and encoding the same: `python -m tests.benchmarks.request_path`.
 """
 
 from __future__ import annotations
@@ -9,19 +9,13 @@ import argparse
 import gc
 import os
 import platform
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from pathlib import Path
 from statistics import median
 
-import grpc
-
-from epp.support.event_loop import run_in_loop
-from tests.benchmarks import processes, state_machine
+from tests.benchmarks import state_machine
 from tests.benchmarks.traffic import FULL_DUPLEX, STREAMED, Traffic, traffic
-from tests.fakes.serving import serving_picker
 
 CHUNKS = 5
 FURTHER_CHUNKS = 50
@@ -72,18 +66,15 @@ def main() -> None:
     )
     rounds = parser.parse_args().rounds
     print(
-        f"grpcio {grpc.__version__}, protobuf {version('protobuf')}, uvloop {version('uvloop')},"
-        f" Python {platform.python_version()}, {os.cpu_count()} cores, {rounds} rounds\n"
+        f"{os.cpu_count()} cores, Python {platform.python_version()},"
+        f" protobuf {version('protobuf')}; {rounds} rounds.\n"
     )
-    table("state machine alone, CPU us", "codec only", measure_state_machine(rounds))
-    with tempfile.TemporaryDirectory() as folder:
-        samples = run_in_loop(measure_processes(rounds, Path(folder)))
-    table("whole process, CPU us", "grpc.aio echo", samples)
+    table(measure(rounds))
 
 
-def table(title: str, yardstick: str, samples: dict[Case, Samples]) -> None:
+def table(samples: dict[Case, Samples]) -> None:
     """Print all cases, and what a chunk more costs in each mode."""
-    print(f"| {title} | ours | {yardstick} | ratio |\n|---|---|---|---|")
+    print("| state machine alone, CPU us | ours | codec only | ratio |\n|---|---|---|---|")
     for case in CASES:
         print(samples[case].row(f"{case.mode}, {case.kib} KiB body, {case.chunks} response chunks"))
     for mode, longer in LONGER.items():
@@ -98,7 +89,7 @@ def rounds_of(rounds: int) -> Iterator[Case]:
         yield from (*CASES, *LONGER.values())
 
 
-def measure_state_machine(rounds: int) -> dict[Case, Samples]:
+def measure(rounds: int) -> dict[Case, Samples]:
     """The synchronous part against decoding and encoding its messages."""
     serve = state_machine.processor()
     samples = {case: Samples() for case in (*CASES, *LONGER.values())}
@@ -110,31 +101,6 @@ def measure_state_machine(rounds: int) -> dict[Case, Samples]:
         yardstick = state_machine.codec_only(sent[case])
         samples[case].ours.append(state_machine.microseconds(ours, 200))
         samples[case].yardstick.append(state_machine.microseconds(yardstick, 200))
-    return samples
-
-
-async def measure_processes(rounds: int, folder: Path) -> dict[Case, Samples]:
-    """A picker and the echo server, in turns."""
-    samples = {case: Samples() for case in (*CASES, *LONGER.values())}
-    sent = {case: case.traffic() for case in samples}
-    answers = {case: state_machine.answers_to_request(sent[case]) for case in samples}
-    with serving_picker(folder) as picker, processes.echo_server(folder) as echo:
-        ours_at, yardstick_at = f"127.0.0.1:{picker.ext_proc_port}", f"127.0.0.1:{echo.port}"
-        async with (
-            grpc.aio.insecure_channel(ours_at) as ours_channel,
-            grpc.aio.insecure_channel(yardstick_at) as yardstick_channel,
-        ):
-            ours = processes.Load(ours_channel, picker.pid)
-            yardstick = processes.Load(yardstick_channel, echo.pid)
-            for case in CASES:
-                await ours.microseconds(sent[case], answers[case], 80)
-                await yardstick.microseconds(sent[case], len(sent[case].request), 80)
-            for case in rounds_of(rounds):
-                count = 40 if case in CASES else 16
-                of_ours = ours.microseconds(sent[case], answers[case], count)
-                samples[case].ours.append(await of_ours)
-                of_echo = yardstick.microseconds(sent[case], len(sent[case].request), count)
-                samples[case].yardstick.append(await of_echo)
     return samples
 
 

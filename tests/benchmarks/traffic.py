@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,6 @@ _REQUEST_HEADERS = {
     "user-agent": "OpenAI/Python 3.57.0",
     "x-forwarded-for": "10.1.2.3",
     "x-forwarded-proto": "http",
-    "x-request-id": "1b4e28ba-2fa1-4d2e-883f-0016d3cca427",
     "x-envoy-expected-rq-timeout-ms": "15000",
     "x-stainless-lang": "python",
     "x-stainless-retry-count": "0",
@@ -49,11 +49,29 @@ class Traffic:
     """The rest; each is answered once."""
 
 
-def traffic(body_bytes: int, chunks: int, mode: str) -> Traffic:
-    """A chat request with a body of about `body_bytes`, answered in `chunks` pieces."""
-    body = _chat(body_bytes)
-    headers = _message("request_headers", headers=_header_map(_REQUEST_HEADERS))
-    modes: Any = {"request_body_mode": mode, "response_body_mode": mode}
+def sentences(length: int) -> str:
+    """A prompt of that many bytes, the same one each time."""
+    sentence = "the quick brown fox jumps over the lazy dog; "
+    return (sentence * (length // len(sentence) + 1))[:length]
+
+
+def traffic(
+    body_bytes: int,
+    chunks: int,
+    mode: str,
+    *,
+    prompt: Callable[[int], str] = sentences,
+    request_id: str = "1b4e28ba-2fa1-4d2e-883f-0016d3cca427",
+) -> Traffic:
+    """A chat request with a body of about `body_bytes`, answered in `chunks` pieces.
+
+    Without chunks it is what a gateway sends that shows no response bodies.
+    """
+    body = _chat(body_bytes, prompt)
+    headers = _message(
+        "request_headers", headers=_header_map(_REQUEST_HEADERS | {"x-request-id": request_id})
+    )
+    modes: Any = {"request_body_mode": mode, "response_body_mode": mode if chunks else "NONE"}
     headers.protocol_config.MergeFrom(wire.ProtocolConfiguration(**modes))
     pieces = [body[at : at + PIECE_BYTES] for at in range(0, len(body), PIECE_BYTES)]
     bodies = [
@@ -61,7 +79,8 @@ def traffic(body_bytes: int, chunks: int, mode: str) -> Traffic:
     ]
     response = [_message("response_headers", headers=_header_map(_RESPONSE_HEADERS))]
     response += [_message("response_body", body=_event(number)) for number in range(chunks - 1)]
-    response.append(_message("response_body", body=_last_event(chunks), end_of_stream=True))
+    if chunks:
+        response.append(_message("response_body", body=_last_event(chunks), end_of_stream=True))
     return Traffic(
         request=tuple(message.SerializeToString() for message in (headers, *bodies)),
         response=tuple(message.SerializeToString() for message in response),
@@ -81,7 +100,7 @@ def _header_map(headers: dict[str, str]) -> wire.HeaderMap:
     )
 
 
-def _chat(size: int) -> bytes:
+def _chat(size: int, prompt: Callable[[int], str]) -> bytes:
     def body(text: str) -> bytes:
         request = {
             "model": "meta-llama/Llama-3.1-8B-Instruct",
@@ -92,11 +111,9 @@ def _chat(size: int) -> bytes:
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        return json.dumps(request).encode()
+        return json.dumps(request, ensure_ascii=False).encode()
 
-    sentence = "the quick brown fox jumps over the lazy dog; "
-    missing = max(size - len(body("")), 0)
-    return body((sentence * (missing // len(sentence) + 1))[:missing])
+    return body(prompt(max(size - len(body("")), 0)))
 
 
 def _event(number: int, **more: object) -> bytes:

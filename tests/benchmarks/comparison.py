@@ -1,0 +1,96 @@
+"""Several Endpoint Pickers under the same load, in turns."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.benchmarks import cores
+from tests.benchmarks.contenders import Contender, Server, running
+from tests.benchmarks.load_generator import Load, LoadGenerator, Shape
+from tests.benchmarks.simulated_pool import simulated_pool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A load, and the pool it meets."""
+
+    shape: Shape = field(default_factory=Shape)
+    endpoints: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How long to look."""
+
+    rounds: int
+    seconds: float
+    idle_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One turn of one server."""
+
+    load: Load
+    idle_share: float
+
+    @property
+    def microseconds(self) -> float:
+        """CPU of a request, without what the server spends anyway."""
+        idle = self.idle_share * self.load.seconds
+        return (self.load.cpu_seconds - idle) / self.load.requests * 1e6
+
+
+Samples = dict[tuple[Case, str], list[Sample]]
+
+
+def compare(
+    contenders: Sequence[Contender], cases: Sequence[Case], pace: Pace, folder: Path
+) -> Samples:
+    """All samples, one of each round; contenders run in turns, paused in between."""
+    samples: Samples = defaultdict(list)
+    with cores.starting_on(cores.OF_CLIENTS):
+        generator = LoadGenerator(folder)
+        # Servers are started anew for each pool, and for TLS.
+        for endpoints, tls in sorted({(case.endpoints, case.shape.tls) for case in cases}):
+            alike = [case for case in cases if (case.endpoints, case.shape.tls) == (endpoints, tls)]
+            with ExitStack() as stack:
+                places = stack.enter_context(simulated_pool(endpoints, folder))
+                places["secure"] = str(tls).lower()
+                servers = [
+                    stack.enter_context(running(contender, places, folder))
+                    for contender in contenders
+                ]
+                _in_turns(servers, alike, pace, generator, samples)
+    return samples
+
+
+def _in_turns(
+    servers: Sequence[Server],
+    cases: Sequence[Case],
+    pace: Pace,
+    generator: LoadGenerator,
+    samples: Samples,
+) -> None:
+    idle: dict[str, float] = {}
+    for server in servers:
+        server.wait_until_it_picks(generator, cases[0].shape)
+        server.pause()
+    for server in servers:
+        with server.turn():
+            idle[server.name] = server.idle_share(pace.idle_seconds)
+    for _ in range(pace.rounds):
+        for case in cases:
+            for server in servers:
+                with server.turn():
+                    load = generator.run(
+                        port=server.port, pid=server.pid, shape=case.shape, seconds=pace.seconds
+                    )
+                samples[case, server.name].append(Sample(load, idle[server.name]))
+            print(".", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)

@@ -1,0 +1,79 @@
+"""What a comparison found, as tables in markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from tests.benchmarks.comparison import Case, Sample, Samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """Cases that differ in one thing."""
+
+    name: str
+    title: str
+    cases: dict[str, Case]
+    """By what tells them apart."""
+
+
+def tables(families: Sequence[Family], servers: Sequence[str], samples: Samples) -> str:
+    """One table of each family; `ratio` is to the last server's CPU."""
+    return "\n\n".join("\n".join(_table(family, servers, samples)) for family in families)
+
+
+def _table(family: Family, servers: Sequence[str], samples: Samples) -> Iterator[str]:
+    yield (
+        f"| {family.title} | server | CPU us per request | ratio | pick p50, ms | p99 | requests/s"
+        " | idle | MB |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for name, case in family.cases.items():
+        for server in servers:
+            taken = samples[case, server]
+            ratio = paired_ratio(cpu(taken), cpu(samples[case, servers[-1]]))
+            yield (
+                f"| {name} | {server} | {median(cpu(taken)):,.0f} | {ratio:.2f} "
+                + "".join(f"| {cell} " for cell in _cells(taken))
+                + "|"
+            )
+
+
+def _cells(taken: Sequence[Sample]) -> Iterator[str]:
+    def middle(value: Callable[[Sample], float]) -> float:
+        return median(map(value, taken))
+
+    yield f"{middle(lambda sample: sample.load.pick_p50_ms):.2f}"
+    yield f"{middle(lambda sample: sample.load.pick_p99_ms):.2f}"
+    yield f"{middle(lambda sample: sample.load.per_second):,.0f}"
+    yield f"{taken[0].idle_share:.1%}"
+    yield f"{middle(lambda sample: sample.load.rss_bytes) / 1e6:.0f}"
+
+
+def further_chunks(short: Case, long: Case, servers: Sequence[str], samples: Samples) -> str:
+    """What a response chunk more costs each server."""
+    more = long.shape.chunks - short.shape.chunks
+
+    def each(server: str) -> list[float]:
+        pairs = zip(cpu(samples[short, server]), cpu(samples[long, server]), strict=True)
+        return [(b - a) / more for a, b in pairs]
+
+    lines = ["| each further response chunk | CPU us | ratio |", "|---|---|---|"]
+    lines += [
+        f"| {server} | {median(each(server)):.1f} |"
+        f" {paired_ratio(each(server), each(servers[-1])):.2f} |"
+        for server in servers
+    ]
+    return "\n".join(lines)
+
+
+def cpu(taken: Sequence[Sample]) -> list[float]:
+    """Microseconds per request of each round."""
+    return [sample.microseconds for sample in taken]
+
+
+def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """The median of the rounds' ratios: what slows a round down slows both."""
+    return median(a / b for a, b in zip(ours, theirs, strict=True))

@@ -1,0 +1,126 @@
+"""Endpoint Pickers that are compared: how each is started, and who it is in tables."""
+
+from __future__ import annotations
+
+import shlex
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.benchmarks import cores
+from tests.benchmarks.load_generator import LoadError, LoadGenerator, Shape
+from tests.fakes.process_stats import cpu_seconds
+from tests.fakes.programs import DEADLINE_SECONDS, ROOT, Program
+
+# Scraping goes on at the pace of traffic while there is none, so that idle CPU tells its price.
+_OURS = (
+    "{python} -m epp serve --transport={transport} --pool-file={{pool}} --bind-address=127.0.0.1"
+    " --grpc-port={{port}} --grpc-health-port=0 --metrics-port=0 --admin-port=0"
+    " --secure-serving={{secure}} --idle-metrics-interval=50ms --drain-timeout=0s"
+)
+_SETTLE_SECONDS = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """One that takes part."""
+
+    name: str
+    command: str
+    """In it {port}, {pool}, {endpoints} and {secure} are replaced."""
+    folder: Path = ROOT
+    """Where it is started."""
+
+    def arguments(self, places: Mapping[str, str]) -> list[str]:
+        """The command with everything in its place."""
+        arguments = shlex.split(self.command)
+        for name, value in places.items():
+            arguments = [argument.replace(f"{{{name}}}", value) for argument in arguments]
+        return arguments
+
+
+def ours(transport: str) -> Contender:
+    """This checkout with one of its transports."""
+    return Contender(
+        name=transport, command=_OURS.format(python=sys.executable, transport=transport)
+    )
+
+
+def of_checkout(name: str, folder: Path) -> Contender:
+    """Another checkout of this project, with the native transport and the same Python."""
+    command = _OURS.format(python=sys.executable, transport="native")
+    return Contender(name=name, command=command, folder=folder)
+
+
+def named(text: str) -> Contender:
+    """From NAME=COMMAND, as `--against` takes it; raises ValueError."""
+    name, is_given, command = text.partition("=")
+    if not is_given or "{port}" not in command:
+        raise ValueError(f"{text!r}: must be NAME=COMMAND, with {{port}} in the command")
+    return Contender(name=name, command=command)
+
+
+class Server(Program):
+    """A contender that runs, or is paused while others are measured."""
+
+    def __init__(self, contender: Contender, places: Mapping[str, str], folder: Path) -> None:
+        self.port = _free_port()
+        super().__init__(
+            contender.name,
+            contender.arguments({**places, "port": str(self.port)}),
+            folder / f"{contender.name}.log",
+            folder=contender.folder,
+        )
+
+    def wait_until_it_picks(self, generator: LoadGenerator, shape: Shape) -> None:
+        """Ready is who answers."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while True:
+            try:
+                generator.run(port=self.port, pid=self.pid, shape=shape, seconds=0.2, warm_up=0)
+            except LoadError as error:
+                if time.monotonic() > deadline or not self.is_running:
+                    message = f"{self.name} does not pick: {error}; its output:\n{self.output()}"
+                    raise LoadError(message) from None
+                time.sleep(0.2)
+            else:
+                return
+
+    def idle_share(self, seconds: float) -> float:
+        """Of a core, while there are no requests."""
+        before, started = cpu_seconds(self.pid), time.monotonic()
+        time.sleep(seconds)
+        return (cpu_seconds(self.pid) - before) / (time.monotonic() - started)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Runs for as long as the block."""
+        self.resume()
+        time.sleep(_SETTLE_SECONDS)
+        try:
+            yield
+        finally:
+            self.pause()
+
+
+@contextmanager
+def running(contender: Contender, places: Mapping[str, str], folder: Path) -> Iterator[Server]:
+    """Serve on the core of servers until the block is left."""
+    server = Server(contender, places, folder)
+    with cores.starting_on(cores.OF_SERVERS):
+        server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port

@@ -1,0 +1,138 @@
+"""What a request costs an Endpoint Picker, and how long a pick takes, beside others in turns.
+
+`python -m tests.benchmarks.ext_proc` prints the first tables of docs/performance.md, which says
+how to read them. Needs Go, once, to build the load generator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+from tests.benchmarks.bar_chart import bar_chart
+from tests.benchmarks.comparison import Case, Pace, compare
+from tests.benchmarks.comparison_tables import Family, cpu, further_chunks, tables
+from tests.benchmarks.contenders import Contender, named, of_checkout, ours
+from tests.benchmarks.load_generator import LoadError, Shape
+
+FAMILIES = [
+    Family(
+        name="body",
+        title="request body",
+        cases={f"{kib} KB": Case(shape=Shape(body_kib=kib)) for kib in (1, 16, 128)},
+    ),
+    Family(
+        name="chunks",
+        title="response chunks",
+        cases={f"{count}": Case(shape=Shape(chunks=count)) for count in (0, 5, 50, 500)},
+    ),
+    Family(
+        name="streams",
+        title="streams at once",
+        cases={f"{count}": Case(shape=Shape(streams=count)) for count in (1, 8, 64, 512)},
+    ),
+    Family(
+        name="endpoints",
+        title="endpoints",
+        cases={f"{count:,}": Case(endpoints=count) for count in (3, 30, 300, 1000)},
+    ),
+    Family(
+        name="tls",
+        title="TLS",
+        cases={"off": Case(), "on": Case(shape=Shape(tls=True))},
+    ),
+]
+FULL = Pace(rounds=5, seconds=2, idle_seconds=3)
+QUICK = Pace(rounds=3, seconds=1, idle_seconds=1)
+QUICK_CASES = ("body", "tls")
+
+
+def main() -> int:
+    """Measure and print."""
+    arguments = _parser().parse_args()
+    contenders = _contenders(arguments)
+    pace = QUICK if arguments.quick else FULL
+    if arguments.rounds:
+        pace = Pace(rounds=arguments.rounds, seconds=pace.seconds, idle_seconds=pace.idle_seconds)
+    chosen = arguments.case or (QUICK_CASES if arguments.quick else [f.name for f in FAMILIES])
+    families = [family for family in FAMILIES if family.name in chosen]
+    cases = dict.fromkeys(case for family in families for case in family.cases.values())
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            samples = compare(contenders, list(cases), pace, Path(folder))
+    except LoadError as error:
+        print(error, file=sys.stderr)
+        return 1
+    names = [contender.name for contender in contenders]
+    print(_conditions(pace), tables(families, names, samples), sep="\n\n")
+    if "chunks" in chosen:
+        short, long = Case(), Case(shape=Shape(chunks=500))
+        print("", further_chunks(short, long, names, samples), sep="\n")
+    if arguments.plot:
+        bars = {
+            f"{family.title}: {name}": [cpu(samples[case, server]) for server in names]
+            for family in families
+            for name, case in family.cases.items()
+        }
+        arguments.plot.write_text(bar_chart("CPU us per request", names, bars))
+    print(flush=True)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks.ext_proc", description=__doc__
+    )
+    parser.add_argument("--quick", action="store_true", help="about a minute")
+    parser.add_argument(
+        "--case",
+        action="append",
+        choices=[family.name for family in FAMILIES],
+        help="only these, may be repeated",
+    )
+    parser.add_argument("--rounds", type=int, help="samples of each case")
+    parser.add_argument(
+        "--transport",
+        action="append",
+        choices=["native", "grpc"],
+        help="of this checkout, may be repeated (default: both)",
+    )
+    parser.add_argument(
+        "--before", type=Path, metavar="FOLDER", help="another checkout, with native transport"
+    )
+    parser.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        type=named,
+        metavar="NAME=COMMAND",
+        help="any other Endpoint Picker, may be repeated; in the command {port} is where it has to"
+        " serve ext_proc on 127.0.0.1, {secure} whether with TLS (true or false), {endpoints} a"
+        " file with the endpoints as file-discovery reads it, {pool} one with an InferencePool too",
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="write a plot, as SVG")
+    return parser
+
+
+def _contenders(arguments: argparse.Namespace) -> list[Contender]:
+    contenders = [ours(transport) for transport in arguments.transport or ("native", "grpc")]
+    if arguments.before:
+        contenders.append(of_checkout("before", arguments.before.resolve()))
+    return [*contenders, *arguments.against]
+
+
+def _conditions(pace: Pace) -> str:
+    versions = ", ".join(f"{name} {version(name)}" for name in ("grpcio", "protobuf", "uvloop"))
+    return (
+        f"{os.cpu_count()} cores, Python {platform.python_version()}, {versions};"
+        f" {pace.rounds} rounds of {pace.seconds:g} s."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
