@@ -36,6 +36,7 @@ from epp.framework.request_control import (
 from epp.framework.request_handling import Parser, ResponseReader
 from epp.framework.scheduling import (
     Filter,
+    MetricsScorer,
     Picker,
     ProfileHandler,
     ProfileResult,
@@ -74,6 +75,7 @@ __all__ = [
     "KubernetesExtractor",
     "KubernetesSource",
     "Media",
+    "MetricsScorer",
     "Output",
     "Parameters",
     "ParsedRequest",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from epp.framework.plugin import Plugin
 
 if TYPE_CHECKING:
-    from epp.framework.endpoint import Endpoint
+    from epp.framework.endpoint import Endpoint, EndpointMetrics
     from epp.framework.request import InferenceRequest
 
 
@@ -35,6 +35,24 @@ class Scorer(Plugin):
 
         What is outside of 0 to 1 is clamped; NaN says that there is no score, and adds nothing.
         """
+
+
+class MetricsScorer(Scorer):
+    """A scorer that looks at nothing but what model servers report, whatever the request.
+
+    Its scores are kept until one of the reports changes, rather than asked for per request.
+    """
+
+    @abstractmethod
+    def score_metrics(self, metrics: Sequence[EndpointMetrics]) -> Sequence[float]:
+        """One number for each of `metrics` (never empty), in their order; as `score` gives them.
+
+        Depends on nothing else, the time included.
+        """
+
+    def score(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> Sequence[float]:
+        """What the metrics of `endpoints` come to."""
+        return self.score_metrics([endpoint.state.metrics for endpoint in endpoints])
 
 
 class Picker(Plugin):

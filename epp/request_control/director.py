@@ -103,6 +103,8 @@ class Director:
         self._rng = rng
         self._now = now
         self._note_request = note_request
+        self._parsing_timers: dict[str, Callable[[float], None]] = {}
+        """By type of the parser."""
         self._candidates = Candidates(datastore.snapshot, outliers, use_subset=settings.use_subset)
         self._failures = FailureAnswers(
             self._candidates,
@@ -176,8 +178,9 @@ class Director:
     ) -> ActiveRequest:
         plan = self._plan
         self._note_request()
-        deadline = self._now() + self._settings.decision_timeout
-        parser, body = self._parse(plan, incoming, request)
+        started = self._now()
+        deadline = started + self._settings.decision_timeout
+        parser, body = self._parse(plan, incoming, request, started)
         if incoming.body is not None:
             resolve_model(request)
         request.priority = priority_of(request.headers, self._datastore.priorities)
@@ -188,9 +191,10 @@ class Director:
         candidates = tuple(plan.hooks.screen(request, candidates))
         await plan.hooks.produce(request, candidates)
         plan.hooks.admit(request, candidates)
-        if self._now() > deadline:
+        started = self._now()
+        if started > deadline:
             raise DeadlinePassed
-        result = self._schedule(plan.scheduler, request, candidates)
+        result = self._schedule(plan.scheduler, request, candidates, started)
         require_available_cache(request, result, plan)
         self._tell(request, result)
         active = ActiveRequest(
@@ -224,13 +228,16 @@ class Director:
         return active
 
     def _parse(
-        self, plan: RequestPlan, incoming: IncomingRequest, request: InferenceRequest
+        self,
+        plan: RequestPlan,
+        incoming: IncomingRequest,
+        request: InferenceRequest,
+        started: float,
     ) -> tuple[Parser | None, bytes | None]:
         """Parser of the path and the decoded body; sets `request.parsed`."""
         if incoming.body is None:
             return None, None
         parser = plan.parsers.select(request.path)
-        started = self._now()
         try:
             body = read_body(
                 parser,
@@ -240,15 +247,16 @@ class Director:
                 may_be_cut=incoming.body_may_be_cut,
             )
         finally:
-            self._metrics.plugin_duration(
-                "RequestParsing", parser.type, parser.type, self._now() - started
-            )
+            self._parsing_took(parser, self._now() - started)
         return parser, body
 
     def _schedule(
-        self, scheduler: Scheduler, request: InferenceRequest, candidates: Sequence[Endpoint]
+        self,
+        scheduler: Scheduler,
+        request: InferenceRequest,
+        candidates: Sequence[Endpoint],
+        started: float,
     ) -> SchedulingResult:
-        started = self._now()
         result: SchedulingResult | None = None
         try:
             result = scheduler.schedule(request, candidates)
@@ -261,6 +269,13 @@ class Director:
         if not result.endpoints:
             raise Rejection(ErrorCode.INTERNAL, "results must be greater than zero")
         return result
+
+    def _parsing_took(self, parser: Parser, seconds: float) -> None:
+        took = self._parsing_timers.get(parser.type)
+        if took is None:
+            took = self._metrics.plugin_timer("RequestParsing", parser.type, parser.type)
+            self._parsing_timers[parser.type] = took
+        took(seconds)
 
     def _tell(self, request: InferenceRequest, result: SchedulingResult) -> None:
         if self._settings.emit_endpoint_scores:

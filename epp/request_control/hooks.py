@@ -9,11 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import structlog
-
 from epp.framework.errors import DropReason, ErrorCode, Rejection
 from epp.scheduling.overruns import Overruns
-from epp.support.fault_log import FaultLog
+from epp.scheduling.steps import Steps
 from epp.support.plugin_faults import (
     PLUGIN_FAULTS,
     PluginFault,
@@ -39,8 +37,7 @@ if TYPE_CHECKING:
     )
     from epp.framework.scheduling import SchedulingResult
     from epp.observability.metrics import Metrics
-
-log = structlog.get_logger(__name__)
+    from epp.scheduling.steps import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,27 +64,6 @@ class Hooks:
         ]
 
 
-class _Measured:
-    # Several times per request: as a generator it would take 2.3 us, this takes 0.9.
-    __slots__ = ("_hook", "_metrics", "_now", "_point", "_started")
-
-    def __init__(
-        self, metrics: Metrics, now: Callable[[], float], point: str, hook: Plugin
-    ) -> None:
-        self._metrics = metrics
-        self._now = now
-        self._point = point
-        self._hook = hook
-        self._started = 0.0
-
-    def __enter__(self) -> None:
-        self._started = self._now()
-
-    def __exit__(self, *_: object) -> None:
-        seconds = self._now() - self._started
-        self._metrics.plugin_duration(self._point, self._hook.type, self._hook.name, seconds)
-
-
 class HookRunner:
     """Runs hooks, measures them and contains what they raise."""
 
@@ -97,38 +73,57 @@ class HookRunner:
         self.hooks = hooks
         self._metrics = metrics
         self._now = now
-        self._faults = FaultLog("plugin failed", log.warning, now)
         self._overruns = Overruns(metrics.plugin_switched_off)
+        of = Steps(metrics, now).of
+        self._request_header = tuple(of("RequestHeader", hook) for hook in hooks.request_header)
+        self._screener = tuple(of("Screener", hook) for hook in hooks.screener)
+        self._data_producer = tuple(of("DataProducer", hook) for hook in hooks.data_producer)
+        self._admitter = tuple(of("Admission", hook) for hook in hooks.admitter)
+        self._pre_request = tuple(of("PreRequest", hook) for hook in hooks.pre_request)
+        self._response_header = tuple(
+            of("ResponseReceived", hook) for hook in hooks.response_header
+        )
+        self._response_body = tuple(of("ResponseStreaming", hook) for hook in hooks.response_body)
+        self._response_progress = tuple(
+            of("ResponseStreaming", hook) for hook in hooks.response_progress
+        )
+        self._response_metadata = tuple(
+            of("ResponseStreaming", hook) for hook in hooks.response_metadata
+        )
         self.may_wait = bool(hooks.waiting_producers)
         """Whether a decision can take more than one turn of the event loop."""
 
     def request_header(self, request: InferenceRequest) -> None:
         """The first failure ends the request: a rejection as it is, anything else as 500."""
-        for hook in self.hooks.request_header:
+        for step in self._request_header:
+            hook, started = step.plugin, self._now()
             try:
-                with self._measured("RequestHeader", hook):
-                    hook.request_header(request)
+                hook.request_header(request)
             except Rejection:
                 raise
             except PLUGIN_FAULTS as error:
-                self._failed("RequestHeader", hook, error)
+                step.failed(error)
                 message = f'RequestHeader "{hook.name}/{hook.type}" failed: {error}'
                 raise Rejection(ErrorCode.INTERNAL, message) from error
+            finally:
+                step.took(self._now() - started)
 
     def screen(
         self, request: InferenceRequest, endpoints: Sequence[Endpoint]
     ) -> Sequence[Endpoint]:
         """What every screener lets through; nothing left is a 503, what one raises is a fault."""
         kept = endpoints
-        for hook in self.hooks.screener:
+        for step in self._screener:
+            started = self._now()
             try:
-                with self._measured("Screener", hook):
-                    allowed = set(hook.screen(request, endpoints))
+                allowed = set(step.plugin.screen(request, endpoints))
             except Rejection:
                 raise
             except PLUGIN_FAULTS as error:
-                self._failed("Screener", hook, error)
+                step.failed(error)
                 raise
+            finally:
+                step.took(self._now() - started)
             kept = [endpoint for endpoint in kept if endpoint in allowed]
         if not kept:
             raise Rejection(
@@ -141,28 +136,28 @@ class HookRunner:
 
     async def produce(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> None:
         """Run the producers one after another; one that fails or is late costs its own data."""
-        for hook in self.hooks.data_producer:
+        for step in self._data_producer:
+            hook = step.plugin
             if self._overruns.is_off(hook):
                 continue
+            started = self._now()
             try:
-                with self._measured("DataProducer", hook):
-                    await self._produce(hook, request, endpoints)
+                if hook.runs_in_thread:
+                    await self._produce_in_thread(hook, request, endpoints)
+                    continue
+                pending = hook.produce(request, endpoints)
+                if pending is not None:
+                    await self._wait_for(hook, pending)
+                    continue
+                self._overruns.took(hook, self._now() - started, hook.timeout_seconds)
             except PLUGIN_FAULTS as error:  # its data is missing, the request goes on
                 if is_cancellation(error):
                     raise
-                self._failed("DataProducer", hook, error)
+                step.failed(error)
+            finally:
+                step.took(self._now() - started)
 
-    async def _produce(
-        self, hook: DataProducer, request: InferenceRequest, endpoints: Sequence[Endpoint]
-    ) -> None:
-        if hook.runs_in_thread:
-            await self._produce_in_thread(hook, request, endpoints)
-            return
-        started = self._now()
-        pending = hook.produce(request, endpoints)
-        if pending is None:
-            self._overruns.took(hook, self._now() - started, hook.timeout_seconds)
-            return
+    async def _wait_for(self, hook: DataProducer, pending: Awaitable[None]) -> None:
         if not self.may_wait:
             raise PluginFault(f"{hook.name!r} waits, but its produce is no `async def`")
         await self._finish(hook, pending, hook.timeout_seconds)
@@ -191,10 +186,10 @@ class HookRunner:
 
     def admit(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> None:
         """The first denial ends the request, with the status it asks for."""
-        for hook in self.hooks.admitter:
+        for step in self._admitter:
+            started = self._now()
             try:
-                with self._measured("Admission", hook):
-                    hook.admit(request, endpoints)
+                step.plugin.admit(request, endpoints)
             except Rejection as denial:
                 saturated = denial.code is ErrorCode.RESOURCE_EXHAUSTED
                 raise Rejection(
@@ -204,23 +199,27 @@ class HookRunner:
                     retry_after=denial.retry_after or (1 if saturated else None),
                 ) from denial
             except PLUGIN_FAULTS as error:
-                self._failed("Admission", hook, error)
+                step.failed(error)
                 raise Rejection(
                     ErrorCode.INTERNAL, f"request cannot be admitted: {error}"
                 ) from error
+            finally:
+                step.took(self._now() - started)
 
     def pre_request(self, request: InferenceRequest, result: SchedulingResult) -> None:
         """All of them run; then a rejection goes out as it is, anything else is a 500."""
         failures: list[tuple[PreRequest, BaseException]] = []
-        for hook in self.hooks.pre_request:
+        for step in self._pre_request:
+            started = self._now()
             try:
-                with self._measured("PreRequest", hook):
-                    hook.pre_request(request, result)
+                step.plugin.pre_request(request, result)
             except Rejection as rejection:
-                failures.append((hook, rejection))
+                failures.append((step.plugin, rejection))
             except PLUGIN_FAULTS as error:  # reported together below
-                self._failed("PreRequest", hook, error)
-                failures.append((hook, error))
+                step.failed(error)
+                failures.append((step.plugin, error))
+            finally:
+                step.took(self._now() - started)
         if not failures:
             return
         first = failures[0][1]
@@ -235,75 +234,70 @@ class HookRunner:
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint | None
     ) -> None:
         """A failure is counted and costs that hook's changes."""
-        for hook in self.hooks.response_header:
-            before = response.headers
+        for step in self._response_header:
+            before, started = response.headers, self._now()
             response.headers = before.copy()
             try:
-                with self._measured("ResponseReceived", hook):
-                    hook.response_header(request, response, endpoint)
+                step.plugin.response_header(request, response, endpoint)
             except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
-                self._failed("ResponseReceived", hook, error)
+                self._response_failed(step, error)
                 response.headers = before
-                self._metrics.response_phase_error()
+            finally:
+                step.took(self._now() - started)
 
     async def response_body(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
     ) -> None:
         """Show every hook the state of a response; failures are counted."""
-        for hook in self.hooks.response_body:
+        for step in self._response_body:
+            hook = step.plugin
             if self._overruns.is_off(hook):
                 continue
+            started = self._now()
             try:
-                with self._measured("ResponseStreaming", hook):
-                    pending = hook.response_body(request, response, endpoint)
-                    if pending is not None:
-                        await self._finish(hook, pending, hook.timeout_seconds)
+                pending = hook.response_body(request, response, endpoint)
+                if pending is not None:
+                    await self._finish(hook, pending, hook.timeout_seconds)
             except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
                 if is_cancellation(error):
                     raise
-                self._failed("ResponseStreaming", hook, error)
-                self._metrics.response_phase_error()
+                self._response_failed(step, error)
+            finally:
+                step.took(self._now() - started)
 
     def first_chunk(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
     ) -> None:
         """The first bytes of a response's body have come."""
-        for hook in self.hooks.response_progress:
+        for step in self._response_progress:
             try:
-                hook.first_chunk(request, response, endpoint)
+                step.plugin.first_chunk(request, response, endpoint)
             except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
-                self._response_failed(hook, error)
+                self._response_failed(step, error)
 
     def ended(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
     ) -> None:
         """A request that got an endpoint is over; every hook is told, whatever the others do."""
-        for hook in self.hooks.response_progress:
+        for step in self._response_progress:
             try:
-                hook.ended(request, response, endpoint)
+                step.plugin.ended(request, response, endpoint)
             except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
-                self._response_failed(hook, error)
+                self._response_failed(step, error)
 
     def response_metadata(
         self, request: InferenceRequest, response: InferenceResponse
     ) -> dict[str, dict[str, MetadataValue]]:
         """What the hooks tell the gateway about a response, by namespace."""
         merged: dict[str, dict[str, MetadataValue]] = {}
-        for hook in self.hooks.response_metadata:
+        for step in self._response_metadata:
             try:
-                for namespace, values in hook.response_metadata(request, response).items():
+                for namespace, values in step.plugin.response_metadata(request, response).items():
                     merged.setdefault(namespace, {}).update(values)
             except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
-                self._response_failed(hook, error)
+                self._response_failed(step, error)
         return merged
 
-    def _response_failed(self, hook: Plugin, error: BaseException) -> None:
-        self._failed("ResponseStreaming", hook, error)
+    def _response_failed(self, step: Step[Plugin], error: BaseException) -> None:
+        step.failed(error)
         self._metrics.response_phase_error()
-
-    def _measured(self, point: str, hook: Plugin) -> _Measured:
-        return _Measured(self._metrics, self._now, point, hook)
-
-    def _failed(self, point: str, hook: Plugin, error: BaseException) -> None:
-        self._metrics.plugin_error(point, hook.type, hook.name)
-        self._faults.tell(hook.name, error, extension_point=point, plugin=hook.name, type=hook.type)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 
 class PluginObserver(Protocol):
     """Counts calls of plugins; the process's metrics are one."""
 
-    def plugin_duration(
-        self, extension_point: str, plugin_type: str, plugin_name: str, seconds: float
-    ) -> None:
-        """One call of a plugin took `seconds`."""
+    def plugin_timer(
+        self, extension_point: str, plugin_type: str, plugin_name: str
+    ) -> Callable[[float], None]:
+        """What is told the seconds of each call of a plugin; asked for once."""
 
     def plugin_error(self, extension_point: str, plugin_type: str, plugin_name: str) -> None:
         """One call of a plugin failed."""
@@ -23,10 +24,11 @@ class PluginObserver(Protocol):
 class Unobserved:
     """Counts nothing: for scheduling without a process around it."""
 
-    def plugin_duration(
-        self, extension_point: str, plugin_type: str, plugin_name: str, seconds: float
-    ) -> None:
+    def plugin_timer(
+        self, extension_point: str, plugin_type: str, plugin_name: str
+    ) -> Callable[[float], None]:
         """Nobody asks."""
+        return lambda _: None
 
     def plugin_error(self, extension_point: str, plugin_type: str, plugin_name: str) -> None:
         """Nobody asks."""

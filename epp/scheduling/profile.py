@@ -5,48 +5,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Generic, TypeVar
-
-import structlog
+from typing import TYPE_CHECKING
 
 from epp.framework.errors import ConfigError, DropReason, ErrorCode, Rejection
-from epp.framework.plugin import Plugin
-from epp.framework.scheduling import (
-    Filter,
-    FilterResult,
-    Picker,
-    ProfileResult,
-    Scorer,
-    ScorerResult,
-)
+from epp.framework.scheduling import Filter, FilterResult, Picker, ProfileResult, Scorer
 from epp.scheduling.observer import PluginObserver, Unobserved
 from epp.scheduling.overruns import Overruns
-from epp.support.fault_log import FaultLog
+from epp.scheduling.rating import Rating, WeightedScorer
+from epp.scheduling.steps import Steps
 from epp.support.plugin_faults import PLUGIN_FAULTS, PluginFault
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
     from epp.framework.request import InferenceRequest
-
-log = structlog.get_logger(__name__)
-
-SCORER_BUDGET_SECONDS = 0.1
-"""Longest a scorer may take: nothing else of the process runs meanwhile."""
-
-P = TypeVar("P", bound=Plugin)
-
-
-@dataclass(frozen=True, slots=True)
-class _Step(Generic[P]):
-    # Names and bound methods are looked up once: a cycle is made of few microseconds.
-    plugin: P
-    name: str
-    took: Callable[[float], None]
-    failed: Callable[[BaseException], None]
-    weight: float = 0.0
 
 
 class SchedulerProfile:
@@ -67,14 +39,18 @@ class SchedulerProfile:
     ) -> None:
         self.name = name
         self._now = now
-        self._observer = observer or Unobserved()
-        self._faults = FaultLog("plugin failed", log.warning)
-        self._overruns = Overruns(self._observer.plugin_switched_off)
-        self._filters = tuple(self._step("Filter", plugin) for plugin in filters)
-        self._scorers = tuple(
-            self._step("Scorer", plugin, self._finite(plugin, weight)) for plugin, weight in scorers
+        observer = observer or Unobserved()
+        steps = Steps(observer)
+        self._filters = tuple(steps.of("Filter", plugin) for plugin in filters)
+        self._rating = Rating(
+            [
+                WeightedScorer.of(steps.of("Scorer", plugin), self._finite(plugin, weight))
+                for plugin, weight in scorers
+            ],
+            Overruns(observer.plugin_switched_off),
+            now,
         )
-        self._picker = self._step("Picker", picker)
+        self._picker = steps.of("Picker", picker)
 
     def run(self, request: InferenceRequest, candidates: Sequence[Endpoint]) -> ProfileResult:
         """Pick among `candidates`; raises `Rejection` when the filters leave none.
@@ -89,7 +65,7 @@ class SchedulerProfile:
                 drop_reason=DropReason.SATURATED,
                 retry_after=1,
             )
-        totals, scored = self._rate(request, kept)
+        totals, scored = self._rating.of(request, kept)
         return ProfileResult(
             endpoints=self._pick(request, kept, totals),
             candidates=kept,
@@ -123,47 +99,6 @@ class SchedulerProfile:
             candidates = kept
         return candidates, results
 
-    def _rate(
-        self, request: InferenceRequest, candidates: Sequence[Endpoint]
-    ) -> tuple[list[float], list[ScorerResult]]:
-        totals: list[float] = []
-        results = []
-        for step in self._scorers:
-            scores = self._scores(step, request, candidates)
-            if scores is None:
-                continue
-            weight = step.weight
-            totals = (
-                [total + weight * score for total, score in zip(totals, scores, strict=True)]
-                if totals
-                else [weight * score for score in scores]
-            )
-            results.append(ScorerResult(step.name, weight, scores))
-        return totals or [0.0] * len(candidates), results
-
-    def _scores(
-        self, step: _Step[Scorer], request: InferenceRequest, candidates: Sequence[Endpoint]
-    ) -> list[float] | None:
-        """Clamped scores in the order of `candidates`; None if there are none to be had."""
-        started = self._now()
-        try:
-            scores = [
-                score if 0.0 <= score <= 1.0 else _clamped(score)
-                for score in map(
-                    float, islice(step.plugin.score(request, candidates), len(candidates) + 1)
-                )
-            ]
-            if len(scores) != len(candidates):
-                raise PluginFault(f"{len(scores)} scores for {len(candidates)} endpoints")
-        except PLUGIN_FAULTS as error:  # its score is missing (decision 1)
-            step.failed(error)
-            return None
-        finally:
-            seconds = self._now() - started
-            step.took(seconds)
-            self._watch(step.plugin, seconds)
-        return scores
-
     def _pick(
         self, request: InferenceRequest, candidates: Sequence[Endpoint], totals: Sequence[float]
     ) -> tuple[Endpoint, ...]:
@@ -185,26 +120,6 @@ class SchedulerProfile:
             step.took(self._now() - started)
         return picked
 
-    def _watch(self, scorer: Scorer, seconds: float) -> None:
-        self._overruns.took(scorer, seconds, SCORER_BUDGET_SECONDS)
-        if seconds > SCORER_BUDGET_SECONDS and self._overruns.is_off(scorer):
-            self._scorers = tuple(step for step in self._scorers if step.plugin is not scorer)
-
-    def _step(self, extension_point: str, plugin: P, weight: float = 0.0) -> _Step[P]:
-        of = (extension_point, plugin.type, plugin.name)
-        return _Step(
-            plugin,
-            plugin.name,
-            partial(self._observer.plugin_duration, *of),
-            partial(self._failed, of),
-            weight,
-        )
-
-    def _failed(self, of: tuple[str, str, str], error: BaseException) -> None:
-        self._observer.plugin_error(*of)
-        point, plugin_type, name = of
-        self._faults.tell(name, error, extension_point=point, plugin=name, type=plugin_type)
-
     def _finite(self, scorer: Scorer, weight: float) -> float:
         if not math.isfinite(weight):
             raise ConfigError(
@@ -222,8 +137,3 @@ def _each_once(given: Iterable[Endpoint], candidates: int) -> tuple[Endpoint, ..
     if len(kept) > most:
         raise PluginFault(f"more than twice the {candidates} endpoints there are")
     return kept if len(kept) < 2 else tuple(dict.fromkeys(kept))
-
-
-def _clamped(score: float) -> float:
-    """What counts of a score out of bounds; NaN says that there is none."""
-    return 1.0 if score > 1.0 else 0.0

@@ -50,8 +50,8 @@ class ProfileScheduler:
         observer = observer or Unobserved()
         self._faults = FaultLog("plugin failed", log.warning)
         of = (handler.type, handler.name)
-        self._pick_took = partial(observer.plugin_duration, "ProfilePicker", *of)
-        self._process_took = partial(observer.plugin_duration, "ProcessProfilesResults", *of)
+        self._pick_took = observer.plugin_timer("ProfilePicker", *of)
+        self._process_took = observer.plugin_timer("ProcessProfilesResults", *of)
         self._pick_failed = partial(observer.plugin_error, "ProfilePicker", *of)
         self._process_failed = partial(observer.plugin_error, "ProcessProfilesResults", *of)
 

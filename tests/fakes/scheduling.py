@@ -121,10 +121,12 @@ class Remembers:
         self.errors: Counter[tuple[str, str, str]] = Counter()
         self.switched_off: list[tuple[str, str]] = []
 
-    def plugin_duration(
-        self, extension_point: str, plugin_type: str, plugin_name: str, seconds: float
-    ) -> None:
-        self.durations.append((extension_point, plugin_type, plugin_name, seconds))
+    def plugin_timer(
+        self, extension_point: str, plugin_type: str, plugin_name: str
+    ) -> Callable[[float], None]:
+        return lambda seconds: self.durations.append(
+            (extension_point, plugin_type, plugin_name, seconds)
+        )
 
     def plugin_error(self, extension_point: str, plugin_type: str, plugin_name: str) -> None:
         self.errors[extension_point, plugin_type, plugin_name] += 1

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from epp.framework.data_types import WAITING_QUEUE_SIZE
-from epp.framework.endpoint import Endpoint
+from epp.framework.endpoint import EndpointMetrics
 from epp.framework.plugin import Parameters, PluginContext, Stability
-from epp.framework.request import InferenceRequest
-from epp.framework.scheduling import Scorer
+from epp.framework.scheduling import MetricsScorer
 
 _DEFAULT_THRESHOLD = 128
 
@@ -24,7 +23,7 @@ class LoadAwareParameters(Parameters):
     )
 
 
-class LoadAwareScorer(Scorer):
+class LoadAwareScorer(MetricsScorer):
     """Prefers endpoints with few waiting requests, whatever the others have: 0.5 for none."""
 
     type = "load-aware-scorer"
@@ -35,8 +34,8 @@ class LoadAwareScorer(Scorer):
         threshold = parameters.threshold if parameters.threshold > 0 else _DEFAULT_THRESHOLD
         self._threshold = threshold
 
-    def score(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[float]:
+    def score_metrics(self, metrics: Sequence[EndpointMetrics]) -> list[float]:
         """0.5 for an empty queue, 0 from the threshold on."""
         threshold = self._threshold
-        waiting = [endpoint.state.metrics.waiting_queue_size for endpoint in endpoints]
+        waiting = [each.waiting_queue_size for each in metrics]
         return [0.5 * (1 - size / threshold) if size < threshold else 0.0 for size in waiting]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from epp.framework.data_types import WAITING_QUEUE_SIZE
-from epp.framework.endpoint import Endpoint
+from epp.framework.endpoint import EndpointMetrics
 from epp.framework.plugin import PluginContext, Stability
-from epp.framework.request import InferenceRequest
-from epp.framework.scheduling import Scorer
+from epp.framework.scheduling import MetricsScorer
 from epp.plugins.scorers.scaling import least_is_best
 
 
-class QueueScorer(Scorer):
+class QueueScorer(MetricsScorer):
     """Prefers endpoints with few waiting requests, relative to the other candidates."""
 
     type = "queue-scorer"
@@ -22,7 +21,6 @@ class QueueScorer(Scorer):
     def __init__(self, context: PluginContext) -> None:
         context.consumes(WAITING_QUEUE_SIZE)
 
-    def score(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[float]:
+    def score_metrics(self, metrics: Sequence[EndpointMetrics]) -> list[float]:
         """1 for the shortest queue, 0 for the longest."""
-        # `state.metrics`, since the property `metrics` makes it 5.7 µs for 100 endpoints, not 1.9.
-        return least_is_best([endpoint.state.metrics.waiting_queue_size for endpoint in endpoints])
+        return least_is_best([each.waiting_queue_size for each in metrics])

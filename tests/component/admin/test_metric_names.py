@@ -256,7 +256,7 @@ def everything_happened_once() -> Metrics:
         seconds=1, response_bytes=1, streaming=True, ttft_seconds=0.1, usage=Usage(2, 2, 4, 1)
     )
     metrics.scheduled(0.001, "t", None)
-    metrics.plugin_duration("Scorer", "t", "n", 0.001)
+    metrics.plugin_timer("Scorer", "t", "n")(0.001)
     metrics.plugin_error("Scorer", "t", "n")
     metrics.plugin_switched_off("t", "n")
     metrics.rejected(429, "rejected-saturated")

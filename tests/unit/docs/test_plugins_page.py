@@ -17,7 +17,7 @@ from epp.framework.plugin import parameters_of
 from epp.observability.instruments import MAX_SERIES_PER_FAMILY
 from epp.request_control.body_hooks import MAX_PENDING
 from epp.scheduling.overruns import MOST_IN_A_ROW
-from epp.scheduling.profile import SCORER_BUDGET_SECONDS
+from epp.scheduling.rating import SCORER_BUDGET_SECONDS
 from epp.testing import built, endpoint_of, request_of
 from tests.fakes.documented_steps import blocks_of, files_of
 

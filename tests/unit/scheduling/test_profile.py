@@ -15,7 +15,8 @@ from epp.framework.errors import ConfigError, ErrorCode, Rejection
 from epp.framework.request import InferenceRequest
 from epp.framework.scheduling import Filter, Scorer
 from epp.scheduling.overruns import MOST_IN_A_ROW
-from epp.scheduling.profile import SCORER_BUDGET_SECONDS, SchedulerProfile
+from epp.scheduling.profile import SchedulerProfile
+from epp.scheduling.rating import SCORER_BUDGET_SECONDS
 from epp.support.plugin_faults import PluginFault
 from epp.testing import endpoint_of, request_of
 from tests.fakes.scheduling import Answers, Keeps, PicksBest, Remembers, Score, Scores

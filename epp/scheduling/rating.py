@@ -1,0 +1,137 @@
+"""What scorers say of candidates, weighted and summed up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from operator import add
+from typing import TYPE_CHECKING
+
+from epp.framework.scheduling import MetricsScorer, Scorer, ScorerResult
+from epp.scheduling.overruns import Overruns
+from epp.support.plugin_faults import PLUGIN_FAULTS, PluginFault
+
+if TYPE_CHECKING:
+    from epp.framework.endpoint import Endpoint, EndpointMetrics
+    from epp.framework.request import InferenceRequest
+    from epp.scheduling.steps import Step
+
+SCORER_BUDGET_SECONDS = 0.1
+"""Longest a scorer may take: nothing else of the process runs meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightedScorer:
+    """A scorer of a profile, and how much its scores count."""
+
+    step: Step[Scorer]
+    weight: float
+    by_metrics: MetricsScorer | None
+    """The scorer, if it looks at metrics only."""
+
+    @classmethod
+    def of(cls, step: Step[Scorer], weight: float) -> WeightedScorer:
+        """The scorer called at `step`."""
+        plugin = step.plugin
+        return cls(step, weight, plugin if isinstance(plugin, MetricsScorer) else None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Said:
+    result: ScorerResult
+    weighted: Sequence[float]
+
+
+class Rating:
+    """Asks the scorers of one profile; who asks for metrics only is asked when they change.
+
+    Scores that follow from metrics alone are kept with these (decision 18). They are looked up by
+    the metrics themselves, objects that are replaced whenever a page is read, so that it does not
+    matter who replaces them, nor which candidates the filters left. With 100 endpoints that are
+    scraped every 50 ms hardly two requests find the same, and what is lost is a few µs.
+    """
+
+    def __init__(
+        self, scorers: Iterable[WeightedScorer], overruns: Overruns, now: Callable[[], float]
+    ) -> None:
+        self._scorers = tuple(scorers)
+        self._overruns = overruns
+        self._now = now
+        self._metrics: tuple[EndpointMetrics, ...] = ()
+        self._kept: dict[WeightedScorer, _Said] = {}
+        """What was said of `_metrics`."""
+        self._keeps = any(each.by_metrics is not None for each in self._scorers)
+
+    def of(
+        self, request: InferenceRequest, candidates: Sequence[Endpoint]
+    ) -> tuple[list[float], list[ScorerResult]]:
+        """Totals in the order of `candidates`, and the scores they are made of.
+
+        A scorer that fails costs its score only.
+        """
+        if self._keeps:
+            self._look_at(candidates)
+        totals: list[float] = []
+        results = []
+        for scorer in self._scorers:
+            said = self._kept.get(scorer) or self._ask(scorer, request, candidates)
+            if said is None:
+                continue
+            totals = list(map(add, totals, said.weighted)) if totals else list(said.weighted)
+            results.append(said.result)
+        return totals or [0.0] * len(candidates), results
+
+    def _look_at(self, candidates: Sequence[Endpoint]) -> None:
+        # `state.metrics`, since the property `metrics` makes it 5.7 µs for 100 endpoints, not 1.9.
+        metrics = tuple([endpoint.state.metrics for endpoint in candidates])
+        if metrics != self._metrics:
+            self._metrics = metrics
+            self._kept.clear()
+
+    def _ask(
+        self, scorer: WeightedScorer, request: InferenceRequest, candidates: Sequence[Endpoint]
+    ) -> _Said | None:
+        step, weight = scorer.step, scorer.weight
+        plugin, by_metrics = step.plugin, scorer.by_metrics
+        started = self._now()
+        try:
+            if by_metrics is None:
+                given = plugin.score(request, candidates)
+            else:
+                given = by_metrics.score_metrics(self._metrics)
+            scores = _clamped(given, len(candidates))
+        except PLUGIN_FAULTS as error:  # its score is missing (decision 1)
+            step.failed(error)
+            return None
+        finally:
+            seconds = self._now() - started
+            step.took(seconds)
+            self._watch(plugin, seconds)
+        weighted = [weight * score for score in scores]
+        if by_metrics is None:
+            return _Said(ScorerResult(step.name, weight, scores), weighted)
+        # A tuple, since it is shown with every request until the metrics change.
+        said = self._kept[scorer] = _Said(ScorerResult(step.name, weight, tuple(scores)), weighted)
+        return said
+
+    def _watch(self, plugin: Scorer, seconds: float) -> None:
+        self._overruns.took(plugin, seconds, SCORER_BUDGET_SECONDS)
+        if seconds > SCORER_BUDGET_SECONDS and self._overruns.is_off(plugin):
+            self._scorers = tuple(each for each in self._scorers if each.step.plugin is not plugin)
+
+
+def _clamped(given: Iterable[float], count: int) -> list[float]:
+    """Scores of which each is 0 to 1; raises if they are not so many numbers."""
+    scores = [
+        score if 0.0 <= score <= 1.0 else _nearest(score)
+        for score in map(float, islice(given, count + 1))
+    ]
+    if len(scores) != count:
+        raise PluginFault(f"{len(scores)} scores for {count} endpoints")
+    return scores
+
+
+def _nearest(score: float) -> float:
+    """What counts of a score out of bounds; NaN says that there is none."""
+    return 1.0 if score > 1.0 else 0.0
