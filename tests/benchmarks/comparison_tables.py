@@ -45,8 +45,9 @@ def _cells(taken: Sequence[Sample]) -> Iterator[str]:
     def middle(value: Callable[[Sample], float]) -> float:
         return median(map(value, taken))
 
-    yield f"{middle(lambda sample: sample.load.pick_p50_ms):.2f}"
-    yield f"{middle(lambda sample: sample.load.pick_p99_ms):.2f}"
+    picked = [sample.load for sample in taken if sample.load.picks]
+    yield f"{median(load.pick_p50_ms for load in picked):.1f}" if picked else "-"
+    yield f"{median(load.pick_p99_ms for load in picked):.1f}" if picked else "-"
     yield f"{middle(lambda sample: sample.load.per_second):,.0f}"
     yield f"{taken[0].idle_share:.1%}"
     yield f"{middle(lambda sample: sample.load.rss_bytes) / 1e6:.0f}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,9 @@ class LoadError(Exception):
 class Load:
     """What the generator found, and what the kernel told it of the server."""
 
-    requests: int
+    requests: float
+    """Also parts of those that were open when measuring began or ended."""
+    picks: int
     seconds: float
     pick_p50_ms: float
     pick_p99_ms: float
@@ -73,9 +74,7 @@ class LoadGenerator:
 
 def build() -> Path:
     """The program, built if it is not there."""
-    _output([str(FOLDER / "build.sh")])
-    default = Path.home() / ".cache" / "epp-loadgen"
-    return Path(os.environ.get("EPP_LOADGEN_BIN", default)) / "loadgen"
+    return Path(_output([str(FOLDER / "build.sh")]).strip())
 
 
 def read(output: str) -> Load:

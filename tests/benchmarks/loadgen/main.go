@@ -33,7 +33,8 @@ const (
 )
 
 type report struct {
-	Requests   int     `json:"requests"`
+	Requests   float64 `json:"requests"` // in parts: half of a request's answers are half a request
+	Picks      int     `json:"picks"`
 	Seconds    float64 `json:"seconds"`
 	Errors     int     `json:"errors"`
 	FirstError string  `json:"first_error"`
@@ -46,9 +47,16 @@ type report struct {
 
 // worker sends one request after the other and keeps what came of them.
 type worker struct {
-	picks      []float64 // ms from opening the stream to the last answer of the request phase
-	errors     int
-	firstError string
+	connection *grpc.ClientConn
+	traffic    *traffic
+	sent       [][]byte
+	received   []byte
+
+	isMeasuring *atomic.Bool
+	steps       atomic.Uint64 // answered: the pick and each message of a response
+	picks       []float64     // ms from opening the stream to the last answer of the request phase
+	errors      int
+	firstError  string
 }
 
 func main() {
@@ -80,25 +88,25 @@ func main() {
 	workers := make([]worker, *streams)
 	var open sync.WaitGroup
 	for i := range workers {
+		w := &workers[i]
+		w.connection, w.traffic, w.isMeasuring = connection, traffic, &isMeasuring
 		open.Go(func() {
-			session := &session{connection: connection, traffic: traffic}
 			choice := rand.New(rand.NewSource(int64(i)))
 			for n := 0; !isOver.Load(); n++ {
 				request := traffic.Requests[choice.Intn(len(traffic.Requests))]
-				wasMeasuring := isMeasuring.Load()
-				pick, err := session.run(request, serial.Add(1), n%*checkEvery == 0)
-				workers[i].keep(pick, err, wasMeasuring)
+				w.keep(w.run(request, serial.Add(1), n%*checkEvery == 0))
 			}
 		})
 	}
 
 	time.Sleep(*warmUp)
-	before, own, started := cpuSeconds(*pid), cpuSeconds(os.Getpid()), time.Now()
+	before, own, steps, started := cpuSeconds(*pid), cpuSeconds(os.Getpid()), answered(workers), time.Now()
 	isMeasuring.Store(true)
 	time.Sleep(*duration)
 	isMeasuring.Store(false)
 	result := report{Seconds: time.Since(started).Seconds(), CPU: cpuSeconds(*pid) - before,
 		OwnCPU: cpuSeconds(os.Getpid()) - own, RSS: residentBytes(*pid)}
+	result.Requests = float64(answered(workers)-steps) / float64(1+len(traffic.Response))
 	isOver.Store(true)
 	if !wait(&open) {
 		fail(fmt.Errorf("streams were still open %s after the end", patience))
@@ -119,21 +127,18 @@ func connect(address string, useTLS bool) (*grpc.ClientConn, error) {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.ForceCodecV2(rawCodec{})))
 }
 
-func (w *worker) keep(pick time.Duration, err error, isMeasured bool) {
-	if err != nil {
-		w.errors++
-		if w.firstError == "" {
-			w.firstError = err.Error()
-		}
-		time.Sleep(pauseAfterError)
-	} else if isMeasured {
-		w.picks = append(w.picks, pick.Seconds()*1e3)
+// answered counts the steps of all requests: of long ones few begin or end while one measures.
+func answered(workers []worker) (steps uint64) {
+	for i := range workers {
+		steps += workers[i].steps.Load()
 	}
+	return steps
 }
 
 func summarize(workers []worker, result *report) {
 	var picks []float64
-	for _, w := range workers {
+	for i := range workers {
+		w := &workers[i]
 		picks = append(picks, w.picks...)
 		result.Errors += w.errors
 		if result.FirstError == "" {
@@ -141,7 +146,7 @@ func summarize(workers []worker, result *report) {
 		}
 	}
 	sort.Float64s(picks)
-	if result.Requests = len(picks); len(picks) > 0 {
+	if result.Picks = len(picks); len(picks) > 0 {
 		result.PickP50, result.PickP99 = picks[len(picks)/2], picks[len(picks)*99/100]
 	}
 }
@@ -157,64 +162,71 @@ func wait(open *sync.WaitGroup) bool {
 	}
 }
 
-// session is one worker's buffers and its way to the server.
-type session struct {
-	connection *grpc.ClientConn
-	traffic    *traffic
-	sent       [][]byte
-	received   []byte
+func (w *worker) keep(err error) {
+	if err == nil {
+		return
+	}
+	w.errors++
+	if w.firstError == "" {
+		w.firstError = err.Error()
+	}
+	time.Sleep(pauseAfterError)
 }
 
-// run takes one request from its first message to the end of its stream; returns the pick's time.
-func (s *session) run(request []message, serial uint64, isChecked bool) (time.Duration, error) {
-	s.sent = stamped(request, serial, s.sent)
+// run takes one request from its first message to the end of its stream.
+func (w *worker) run(request []message, serial uint64, isChecked bool) error {
+	w.sent = stamped(request, serial, w.sent)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	started := time.Now()
-	stream, err := s.connection.NewStream(ctx, &streamOfMessages, processMethod)
+	stream, err := w.connection.NewStream(ctx, &streamOfMessages, processMethod)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	for _, message := range s.sent {
+	for _, message := range w.sent {
 		if err := stream.SendMsg(message); err != nil {
 			break // receiving tells why
 		}
 	}
-	answers := requestPhase{messages: len(s.sent), isKept: isChecked}
+	answers := requestPhase{messages: len(w.sent), isKept: isChecked}
 	for !answers.areComplete() {
-		if err := stream.RecvMsg(&s.received); err != nil {
-			return 0, fmt.Errorf("request phase: %w", err)
+		if err := stream.RecvMsg(&w.received); err != nil {
+			return fmt.Errorf("request phase: %w", err)
 		}
-		if err := answers.add(s.received); err != nil {
-			return 0, err
+		if err := answers.add(w.received); err != nil {
+			return err
 		}
 	}
-	pick := time.Since(started)
+	if w.isMeasuring.Load() {
+		w.picks = append(w.picks, time.Since(started).Seconds()*1e3)
+	}
+	w.steps.Add(1)
 	if isChecked {
-		if err := answers.check(s.sent); err != nil {
-			return 0, err
+		if err := answers.check(w.sent); err != nil {
+			return err
 		}
 	}
-	return pick, s.respond(stream)
+	return w.respond(stream)
 }
 
 // respond sends the model server's response, each message when the one before has been answered.
-func (s *session) respond(stream grpc.ClientStream) error {
-	for _, message := range s.traffic.Response {
+func (w *worker) respond(stream grpc.ClientStream) error {
+	for _, message := range w.traffic.Response {
 		if err := stream.SendMsg(message); err != nil {
 			return err
 		}
-		if err := stream.RecvMsg(&s.received); err != nil {
+		if err := stream.RecvMsg(&w.received); err != nil {
 			return fmt.Errorf("response phase: %w", err)
 		}
-		if kind := kindOf(s.received); kind != responseHeaders && kind != responseBody {
+		if kind := kindOf(w.received); kind != responseHeaders && kind != responseBody {
 			return fmt.Errorf("response phase: answer %d of ProcessingResponse", kind)
 		}
+		w.steps.Add(1)
 	}
 	if err := stream.CloseSend(); err != nil {
 		return err
 	}
-	return expectEnd(stream, &s.received)
+	return expectEnd(stream, &w.received)
 }
 
 func fail(err error) {
