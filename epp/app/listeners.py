@@ -22,7 +22,7 @@ from epp.support.tasks import TaskOwner, keep_running
 from epp.transport.certificates import Certificates, load_pair, self_signed_pair
 from epp.transport.grpc_aio import GrpcServer, StreamService
 from epp.transport.native.methods import StreamMethod
-from epp.transport.native.server import NativeServer
+from epp.transport.native.server import MAX_STREAMS, NativeServer
 from epp.transport.streams import MessageLimits
 
 ALL_INTERFACES = "[::]"
@@ -150,6 +150,8 @@ class Listeners:
             port_flag="--grpc-port",
             methods=[ext_proc, *methods],
             tls=tls,
+            # Well over what is answered with 503, which a gateway understands better.
+            max_streams=max(MAX_STREAMS, 3 * self._options.max_streams),
         )
 
     def _certificates(self) -> Certificates:

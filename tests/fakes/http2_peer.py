@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hpack import Decoder, Encoder
 
-from epp.transport.native.budgets import HeldBytes
+from epp.transport.native.budgets import Budget, HeldBytes, OpenStreams
 from epp.transport.native.connection import Connection
 from epp.transport.native.frames import (
     DATA,
@@ -127,16 +127,18 @@ class Peer:
         limits: ConnectionLimits | None = None,
         messages: MessageLimits | None = None,
         max_held_bytes: int = 1 << 30,
+        budget: Budget | None = None,
     ) -> None:
         self.world = World()
         self.handlers: list[Recorder] = []
         self.observer = CountingObserver()
-        self.held = HeldBytes(max_held_bytes)
+        self.budget = budget or Budget(held=HeldBytes(max_held_bytes), streams=OpenStreams(100_000))
+        self.held = self.budget.held
         method = StreamMethod(PATH, make or self._record, limits=messages, observer=self.observer)
         self.connection = Connection(
             self.world,
             {PATH.encode(): method},
-            held=self.held,
+            budget=self.budget,
             limits=limits or ConnectionLimits(),
             clock=lambda: self.world.now,
         )

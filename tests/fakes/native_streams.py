@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from epp.transport.native.keepalive import KeepaliveTimes
+from epp.transport.native.keepalive import Patience
 from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.methods import StreamMethod
-from epp.transport.native.server import MAX_HELD_BYTES, NativeServer
+from epp.transport.native.server import (
+    MAX_CONNECTIONS,
+    MAX_HELD_BYTES,
+    MAX_STREAMS,
+    NativeServer,
+)
 from epp.transport.native.tls import ServerTls
 from epp.transport.streams import MessageLimits, StreamHandlerFactory
 from tests.fakes.streams import METHOD, SERVICE, CountingObserver
@@ -23,8 +28,10 @@ def native_server(
     observer: CountingObserver | None = None,
     tls: ServerTls | None = None,
     connection_limits: ConnectionLimits | None = None,
-    keepalive: KeepaliveTimes | None = None,
+    patience: Patience | None = None,
     max_held_bytes: int = MAX_HELD_BYTES,
+    max_streams: int = MAX_STREAMS,
+    max_connections: int = MAX_CONNECTIONS,
 ) -> NativeServer:
     """A server, not started yet."""
     return NativeServer(
@@ -37,6 +44,8 @@ def native_server(
         ],
         tls=tls,
         limits=connection_limits,
-        keepalive=keepalive,
+        patience=patience,
         max_held_bytes=max_held_bytes,
+        max_streams=max_streams,
+        max_connections=max_connections,
     )

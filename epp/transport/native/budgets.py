@@ -1,8 +1,15 @@
-"""What a peer may cost: bytes held for it, and frames that bring nothing."""
+"""What peers may cost: bytes and streams held for all of them, and frames that bring nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from epp.transport.native.request_head import RequestHead
+
+_MOST_HEADS = 256
 
 
 class HeldBytes:
@@ -18,6 +25,49 @@ class HeldBytes:
     def is_exceeded(self) -> bool:
         """Whether more is held than may be."""
         return self.used > self.limit
+
+
+class OpenStreams:
+    """Streams of all connections of one listener; each costs 1 to 2 KiB here, and its handler."""
+
+    __slots__ = ("count", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.count = 0
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether no more may be opened."""
+        return self.count >= self.limit
+
+
+class HeadCache:
+    """Header blocks that mean the same on every connection, and what they mean."""
+
+    __slots__ = ("_heads", "get")
+
+    def __init__(self) -> None:
+        self._heads: dict[bytes, RequestHead] = {}
+        self.get = self._heads.get
+
+    def __len__(self) -> int:
+        return len(self._heads)
+
+    def put(self, block: bytes, head: RequestHead) -> None:
+        """Remember one; all others are forgotten when there are too many."""
+        if len(self._heads) >= _MOST_HEADS:
+            self._heads.clear()
+        self._heads[block] = head
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What the connections of one listener share."""
+
+    held: HeldBytes
+    streams: OpenStreams
+    heads: HeadCache = field(default_factory=HeadCache)
 
 
 class Allowance:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import structlog
 
-from epp.transport.native.budgets import Allowance, HeldBytes
+from epp.transport.native.budgets import Allowance, Budget
 from epp.transport.native.control_frames import ControlFrames
 from epp.transport.native.frame_reader import FrameReader
 from epp.transport.native.frames import (
@@ -69,7 +69,7 @@ class Connection:
         wire: Wire,
         methods: Mapping[bytes, StreamMethod],
         *,
-        held: HeldBytes,
+        budget: Budget,
         limits: ConnectionLimits,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -77,7 +77,7 @@ class Connection:
         self.table = StreamTable(
             methods,
             outbox=self.outbox,
-            held=held,
+            budget=budget,
             limits=limits,
             call_later=wire.call_later,
             on_empty=self._close_if_drained,
@@ -127,6 +127,11 @@ class Connection:
         """The connection is gone."""
         self.is_closed = True
         self.table.end_all(lambda stream: stream.abandon(StatusCode.CANCELLED))
+
+    @property
+    def newest_idle_stream(self) -> int | None:
+        """The last stream served; None while one is open."""
+        return None if self.table else self.table.last_served_id
 
     def ping(self) -> None:
         """Ask for a sign of life."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hpack import Decoder, HPACKError, OversizedHeaderListError
 
+from epp.transport.native.budgets import HeadCache
 from epp.transport.native.frames import ConnectionFault, ErrorCode
 from epp.transport.native.request_head import HEADERS_TOO_LARGE, RequestHead, read_request_head
 
 MAX_HEADER_LIST_BYTES = 64 * 1024
-_CACHED_BLOCKS = 256
 _CACHED_BLOCK_BYTES = 1024
 
 Headers = list[tuple[bytes, bytes]]
@@ -18,15 +18,15 @@ class HeaderBlocks:
     """Reads the header blocks of one connection.
 
     We announce a header table of size 0. From the peer's acknowledgement on a block means the same
-    whenever it comes, so that equal blocks need to be decoded once.
+    whenever and from whomever it comes, so that equal blocks need to be decoded once.
     """
 
     __slots__ = ("_cache", "_decoder", "_is_stateless")
 
-    def __init__(self) -> None:
+    def __init__(self, cache: HeadCache) -> None:
         self._decoder = Decoder(MAX_HEADER_LIST_BYTES)
         self._is_stateless = False
-        self._cache: dict[bytes, RequestHead] = {}
+        self._cache = cache
 
     def settings_acknowledged(self) -> None:
         """The peer keeps no table from here on.
@@ -40,17 +40,16 @@ class HeaderBlocks:
 
     def request(self, block: bytes) -> RequestHead:
         """The block that opens a stream."""
-        head = self._cache.get(block)
-        if head is not None:
-            return head
+        if self._is_stateless:
+            head = self._cache.get(block)
+            if head is not None:
+                return head
         try:
             head = read_request_head(self._decode(block))
         except OversizedHeaderListError:
             return HEADERS_TOO_LARGE
         if self._is_stateless and len(block) <= _CACHED_BLOCK_BYTES:
-            if len(self._cache) >= _CACHED_BLOCKS:
-                self._cache.clear()
-            self._cache[block] = head
+            self._cache.put(block, head)
         return head
 
     def others(self, block: bytes) -> Headers:

@@ -1,4 +1,5 @@
-"""What one peer may do."""
+"""What one peer may do. Of all peers together `budgets.py` counts what they hold, `acceptor.py` the
+connections, and `keepalive.py` says how long anything may take."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from ssl import SSLObject
 from typing import cast
 
-from epp.transport.native.budgets import HeldBytes
+from epp.transport.native.budgets import Budget
 from epp.transport.native.connection import Connection
-from epp.transport.native.keepalive import Keepalive, KeepaliveTimes
+from epp.transport.native.keepalive import Keepalive, Patience
 from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.methods import StreamMethod
 from epp.transport.native.outbox import Timer
@@ -26,10 +26,12 @@ class Shared:
     """What the connections of one listener have in common."""
 
     methods: Mapping[bytes, StreamMethod]
-    held: HeldBytes
+    budget: Budget
     limits: ConnectionLimits
-    keepalive: KeepaliveTimes
+    patience: Patience
     on_empty: Callable[[], None]
+    arriving: set[NativeProtocol] = field(default_factory=set)
+    """Those accepted, whose TLS handshake has not ended."""
     connections: set[NativeProtocol] = field(default_factory=set)
     is_stopping: bool = False
 
@@ -43,23 +45,21 @@ class NativeProtocol(asyncio.Protocol):
         self._shared = shared
         self._loop = loop
         self.connection = Connection(
-            self, shared.methods, held=shared.held, limits=shared.limits, clock=loop.time
+            self, shared.methods, budget=shared.budget, limits=shared.limits, clock=loop.time
         )
         self._outbox = self.connection.outbox
         self._keepalive = Keepalive(
-            shared.keepalive,
-            call_later=self.call_later,
-            ping=self.connection.ping,
-            give_up=self.abort,
-            is_established=lambda: self.connection.is_established,
+            shared.patience, self.connection, call_later=self.call_later, give_up=self.abort
         )
         self._is_woken = False
         self._is_closing = False
         self._abort_timer: Timer | None = None
+        """Due when what was written is not read."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)  # uvloop's inherits from nothing
         self._transport = transport
+        self._shared.arriving.discard(self)
         if self._shared.is_stopping:
             self.abort()  # its handshake ended after the port was closed
             return
@@ -79,15 +79,18 @@ class NativeProtocol(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._outbox.is_paused = True
+        if self._abort_timer is None:
+            self._abort_within(self._shared.patience.unread_seconds)
 
     def resume_writing(self) -> None:
         self._outbox.is_paused = False
+        if not self._is_closing:
+            self._keep()
         self.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._keepalive.stop()
-        if self._abort_timer is not None:
-            self._abort_timer.cancel()
+        self._keep()
         self.connection.lost()
         connections = self._shared.connections
         connections.discard(self)
@@ -126,6 +129,15 @@ class NativeProtocol(asyncio.Protocol):
         if self._is_closing:
             self._keepalive.stop()
             self._transport.close()
-            self._abort_timer = self._loop.call_later(_SECONDS_TO_CLOSE, self._transport.abort)
+            self._abort_within(_SECONDS_TO_CLOSE)
         elif self._outbox.has_more:
             self.wake()
+
+    def _abort_within(self, seconds: float) -> None:
+        self._keep()
+        self._abort_timer = self._loop.call_later(seconds, self._transport.abort)
+
+    def _keep(self) -> None:
+        if self._abort_timer is not None:
+            self._abort_timer.cancel()
+            self._abort_timer = None

@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Sequence
-from functools import partial
 
 from epp.framework.errors import PortTaken
-from epp.transport.native.budgets import HeldBytes
-from epp.transport.native.keepalive import KeepaliveTimes
+from epp.support.open_files import open_files_limit
+from epp.transport.native.acceptor import Acceptor
+from epp.transport.native.budgets import Budget, HeldBytes, OpenStreams
+from epp.transport.native.keepalive import Patience
 from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.methods import StreamMethod
-from epp.transport.native.protocol import NativeProtocol, Shared
+from epp.transport.native.protocol import Shared
 from epp.transport.native.tls import ServerTls
 
 MAX_HELD_BYTES = 1 << 30
+MAX_STREAMS = 100_000
+MAX_CONNECTIONS = 2048
+"""A gateway opens one per worker thread. One may cost 0.1 MB beyond what is counted in held bytes
+and streams, and 0.8 MB more in a socket's buffer while the peer does not read."""
 _BACKLOG = 1024
-_HANDSHAKE_SECONDS = 10.0
-_SHUTDOWN_SECONDS = 1.0
 
 
 class NativeServer:
@@ -33,51 +36,60 @@ class NativeServer:
         methods: Sequence[StreamMethod],
         tls: ServerTls | None = None,
         max_held_bytes: int = MAX_HELD_BYTES,
+        max_streams: int = MAX_STREAMS,
+        max_connections: int = MAX_CONNECTIONS,
         limits: ConnectionLimits | None = None,
-        keepalive: KeepaliveTimes | None = None,
+        patience: Patience | None = None,
     ) -> None:
         self._address = address.strip("[]")
         self._port = port
         self._port_flag = port_flag
         self._tls = tls
-        self._held = HeldBytes(max_held_bytes)
+        self._budget = Budget(held=HeldBytes(max_held_bytes), streams=OpenStreams(max_streams))
+        self._max_connections = max_connections
+        self._patience = patience or Patience()
         self._all_gone = asyncio.Event()
         self._shared = Shared(
             methods={method.path.encode(): method for method in methods},
-            held=self._held,
+            budget=self._budget,
             limits=limits or ConnectionLimits(),
-            keepalive=keepalive or KeepaliveTimes(),
+            patience=self._patience,
             on_empty=self._all_gone.set,
         )
-        self._server: asyncio.Server | None = None
+        self._acceptor: Acceptor | None = None
 
     @property
     def held_bytes(self) -> int:
         """Bytes of half-received messages and of answers that are not read."""
-        return self._held.used
+        return self._budget.held.used
+
+    @property
+    def open_streams(self) -> int:
+        """Streams of all connections."""
+        return self._budget.streams.count
 
     async def start(self) -> int:
         """Listen and serve; return the port, which port 0 leaves to the system."""
         listening = self._listen()
-        loop = asyncio.get_running_loop()
-        has_tls = self._tls is not None
-        self._server = await loop.create_server(
-            partial(NativeProtocol, self._shared, loop),
-            sock=listening,
-            backlog=_BACKLOG,
-            ssl=self._tls.context if self._tls is not None else None,
-            ssl_handshake_timeout=_HANDSHAKE_SECONDS if has_tls else None,
-            ssl_shutdown_timeout=_SHUTDOWN_SECONDS if has_tls else None,
+        listening.setblocking(False)
+        self._acceptor = Acceptor(
+            listening,
+            self._shared,
+            tls=self._tls.context if self._tls is not None else None,
+            patience=self._patience,
+            # Half of what may be open is left to model servers, scrapes and the API server.
+            max_connections=min(self._max_connections, open_files_limit() // 2),
         )
+        self._acceptor.start()
         port: int = listening.getsockname()[1]
         return port
 
     async def stop(self, grace: float) -> None:
         """Accept no more streams, wait up to `grace` seconds for open ones, then cut them."""
-        if self._server is None:
+        if self._acceptor is None:
             return
-        self._server.close()
         self._shared.is_stopping = True
+        await self._acceptor.aclose()
         connections = self._shared.connections
         for protocol in list(connections):
             protocol.connection.drain()

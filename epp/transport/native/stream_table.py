@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from epp.transport.native.budgets import Allowance, HeldBytes
+from epp.transport.native.budgets import Allowance, Budget
 from epp.transport.native.frames import (
     END_STREAM,
     PADDED,
@@ -38,7 +38,7 @@ class StreamTable:
         methods: Mapping[bytes, StreamMethod],
         *,
         outbox: Outbox,
-        held: HeldBytes,
+        budget: Budget,
         limits: ConnectionLimits,
         call_later: Callable[[float, Callable[[], None]], Timer],
         on_empty: Callable[[], None],
@@ -46,9 +46,9 @@ class StreamTable:
         resets: Allowance,
     ) -> None:
         self.outbox = outbox
-        self.held = held
+        self.held = budget.held
         self.limits = limits
-        self.header_blocks = HeaderBlocks()
+        self.header_blocks = HeaderBlocks(budget.heads)
         self.last_served_id = 0
         self.takes_streams = True
         """Whether streams that the peer opens are served; others are ignored."""
@@ -58,6 +58,7 @@ class StreamTable:
         self.noise = noise
         self._resets = resets
         self._streams: dict[int, Stream] = {}
+        self._all_streams = budget.streams
         self._not_wanted = RecentStreams()
         self._receive_window = limits.receive_window
         self._last_stream_id = 0
@@ -117,6 +118,8 @@ class StreamTable:
             raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, head.malformed)
         elif len(self._streams) >= self.limits.max_streams:
             raise StreamFault(stream_id, ErrorCode.REFUSED_STREAM, "too many streams")
+        elif self._all_streams.is_exhausted:
+            self._reset(stream_id, ErrorCode.REFUSED_STREAM)  # for which others are to blame
         else:
             self.last_served_id = stream_id
             self._open(stream_id, head, end_stream)
@@ -174,7 +177,8 @@ class StreamTable:
 
     def release(self, stream: Stream) -> None:
         """A stream is over."""
-        self._streams.pop(stream.stream_id, None)
+        if self._streams.pop(stream.stream_id, None) is not None:
+            self._all_streams.count -= 1
         self.outbox.forget(stream)
         if not self._streams:
             self._on_empty()
@@ -208,6 +212,7 @@ class StreamTable:
         else:
             stream = Stream(stream_id, self, head, method)
         self._streams[stream_id] = stream
+        self._all_streams.count += 1
         if head.timeout is not None:
             late = partial(stream.fail, StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
             stream.deadline = self._call_later(head.timeout, late)

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from epp.framework.errors import PortTaken
 from epp.transport.native.frames import GOAWAY
-from epp.transport.native.keepalive import KeepaliveTimes
+from epp.transport.native.keepalive import Patience
 from epp.transport.native.methods import StreamMethod, unary
 from epp.transport.native.server import NativeServer
 from epp.transport.streams import Outlet
@@ -274,9 +274,9 @@ async def test_a_peer_that_closes_its_side_has_left() -> None:
 
 @pytest.mark.parametrize("is_greeting", [True, False], ids=["half-open", "never greeted"])
 async def test_a_peer_that_says_nothing_is_given_up(is_greeting: bool) -> None:
-    times = KeepaliveTimes(pause_seconds=0.05, timeout_seconds=0.05)
+    times = Patience(pause_seconds=0.05, timeout_seconds=0.05)
     opened = Opened(SilentHandler)
-    server, port = await started(native_server(opened, keepalive=times))
+    server, port = await started(native_server(opened, patience=times))
     peer = RawPeer(port)
     if is_greeting:
         peer.h2.send_headers(1, HEADERS)
@@ -289,9 +289,9 @@ async def test_a_peer_that_says_nothing_is_given_up(is_greeting: bool) -> None:
 
 
 async def test_a_peer_that_answers_pings_is_kept() -> None:
-    times = KeepaliveTimes(pause_seconds=0.02, timeout_seconds=0.02)
+    times = Patience(pause_seconds=0.02, timeout_seconds=0.02)
     opened = Opened(TellingHandler)
-    server, port = await started(native_server(opened, keepalive=times))
+    server, port = await started(native_server(opened, patience=times))
     peer = RawPeer(port)
     peer.h2.send_headers(1, HEADERS)
     await peer.send()

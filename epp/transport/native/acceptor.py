@@ -1,0 +1,125 @@
+"""Lets connections in, as many as there may be at once."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+from contextlib import suppress
+
+import structlog
+
+from epp.support.tasks import TaskOwner
+from epp.transport.native.keepalive import Patience
+from epp.transport.native.protocol import NativeProtocol, Shared
+
+log = structlog.get_logger(__name__)
+
+_SHUTDOWN_SECONDS = 1.0
+"""Of TLS, for the peer's last word."""
+_WITHOUT_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+_PAUSE_SECONDS = 1.0
+_SECONDS_BETWEEN_WARNINGS = 60.0
+
+
+class Acceptor:
+    """Accepts what comes to a listening socket. What is over the limit is closed at once.
+
+    Connections count from the moment they are accepted, those in the middle of a TLS handshake
+    included, which has to end in time.
+    """
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        shared: Shared,
+        *,
+        tls: ssl.SSLContext | None,
+        patience: Patience,
+        max_connections: int,
+    ) -> None:
+        self._listening = listening
+        self._shared = shared
+        self._tls = tls
+        self._handshake_seconds = patience.handshake_seconds if tls is not None else None
+        self._shutdown_seconds = _SHUTDOWN_SECONDS if tls is not None else None
+        self._max_connections = max_connections
+        self._tasks = TaskOwner()
+        self._excess = _Excess(max_connections)
+
+    def start(self) -> None:
+        """Accept from now on."""
+        self._tasks.spawn(self._accept_all(), "native acceptor")
+
+    async def aclose(self) -> None:
+        """Accept no more, and drop those that are still arriving."""
+        await self._tasks.aclose()
+        self._listening.close()
+
+    async def _accept_all(self) -> None:
+        loop = asyncio.get_running_loop()
+        shared = self._shared
+        while True:
+            accepted = await self._accept(loop)
+            if accepted is None:
+                continue
+            if len(shared.connections) + len(shared.arriving) >= self._max_connections:
+                accepted.close()
+                self._excess.count(loop.time())
+            else:
+                protocol = NativeProtocol(shared, loop)
+                shared.arriving.add(protocol)
+                self._tasks.spawn(self._let_in(loop, protocol, accepted), "connection")
+            await asyncio.sleep(0)  # a flood of connections must not keep the loop for itself
+
+    async def _accept(self, loop: asyncio.AbstractEventLoop) -> socket.socket | None:
+        try:
+            accepted, _ = await loop.sock_accept(self._listening)
+        except OSError as error:  # the connection's, or the system's
+            is_ours = error.errno in _WITHOUT_RESOURCES
+            if is_ours:
+                log.warning("connections can't be accepted for now", error=error.strerror)
+            await asyncio.sleep(_PAUSE_SECONDS if is_ours else 0)
+            return None
+        with suppress(OSError):
+            # Not set by asyncio, as the socket does not say that it is of TCP.
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+        return accepted
+
+    async def _let_in(
+        self, loop: asyncio.AbstractEventLoop, protocol: NativeProtocol, accepted: socket.socket
+    ) -> None:
+        try:
+            await loop.connect_accepted_socket(
+                lambda: protocol,
+                accepted,
+                ssl=self._tls,
+                ssl_handshake_timeout=self._handshake_seconds,
+                ssl_shutdown_timeout=self._shutdown_seconds,
+            )
+        except OSError as error:  # of TLS, too, and its timeout
+            log.debug("a connection ended before it began", error=repr(error))
+        finally:
+            self._shared.arriving.discard(protocol)
+
+
+class _Excess:
+    """Tells of connections over the limit, but not of each."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._closed = 0
+        self._silent_until = float("-inf")
+
+    def count(self, now: float) -> None:
+        """One more was closed."""
+        self._closed += 1
+        if now >= self._silent_until:
+            self._silent_until = now + _SECONDS_BETWEEN_WARNINGS
+            log.warning(
+                "too many connections, those that come are closed",
+                limit=self._limit,
+                closed=self._closed,
+            )
+            self._closed = 0
