@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from epp.app.assembly import RequestPathSettings, build_request_path
@@ -33,14 +33,17 @@ class Sink:
         self.is_closed = True
 
 
-def processor() -> ExternalProcessor:
+THREE = ("10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000")
+
+
+def processor(endpoints: Sequence[str] = THREE) -> ExternalProcessor:
     """The request path with three endpoints, but without plugins."""
     datastore, metrics, rng = Datastore(), Metrics(stream_metrics=True), random.Random(1)
     plan = simple_plan(metrics, rng)
     path = build_request_path(datastore, metrics, RequestPathSettings(), plan=plan, rng=rng)
     with datastore.batch():
         datastore.set_pool(pool())
-        datastore.set_pods(pods(["10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"]))
+        datastore.set_pods(pods(endpoints))
         datastore.mark_synced()
     return path.processor
 

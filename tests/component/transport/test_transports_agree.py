@@ -14,16 +14,16 @@ import h2.events
 import pytest
 
 from epp.gateway.service import METHOD
-from epp.transport.streams import MessageLimits, StatusCode
+from epp.transport.streams import MessageLimits
 from tests.benchmarks import state_machine
 from tests.benchmarks.traffic import FULL_DUPLEX, STREAMED, traffic
 from tests.benchmarks.transport_server import server as picker_server
 from tests.fakes.http2_peer import message
 from tests.fakes.native_streams import PATH, native_server
+from tests.fakes.obeying import Obeying
 from tests.fakes.streams import (
     CountingObserver,
     ServerFactory,
-    TellingHandler,
     stream_server,
 )
 
@@ -36,26 +36,6 @@ HEADERS = {
     "te": "trailers",
     "content-type": "application/grpc",
 }
-
-
-class Obeying(TellingHandler):
-    """Does what a message says."""
-
-    def on_message(self, message: bytes) -> None:
-        if message == b"flood":
-            self.outlet.send(bytes(10_000) for _ in range(40))
-        elif message == b"unavailable":
-            self.outlet.close(StatusCode.UNAVAILABLE, "gone, 100% ä")
-        elif message == b"raise":
-            raise ValueError("broken")
-        elif message == b"later":
-            asyncio.get_running_loop().call_later(0.01, self.outlet.send, (b"at last",))
-        else:
-            self.outlet.send((message,))
-
-    def on_half_close(self) -> None:
-        self.outlet.send((b"you are done",))
-        self.outlet.close()
 
 
 @dataclass(frozen=True, kw_only=True)
