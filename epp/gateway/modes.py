@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import lru_cache
 
 from epp.request_control.response import BodyPolicy
 from epp.wire import ext_proc_pb2 as wire
@@ -24,7 +25,7 @@ class BodyMode(Enum):
     """The body does not come by."""
 
 
-_MODES = {
+_MODES: dict[int, BodyMode] = {
     wire.ProtocolConfiguration.NONE: BodyMode.NONE,
     wire.ProtocolConfiguration.STREAMED: BodyMode.STREAMED,
     wire.ProtocolConfiguration.BUFFERED: BodyMode.BUFFERED,
@@ -55,12 +56,21 @@ class StreamModes:
 
 def stream_modes(first: wire.ProcessingRequest) -> StreamModes:
     """Read the first message of a stream. Without a `protocol_config` it is full duplex."""
-    observing = first.observability_mode
     if not first.HasField("protocol_config"):
-        return StreamModes(BodyMode.FULL_DUPLEX, BodyPolicy.HOLD, observing, True)
-    # GRPC and what future versions add are close relatives of full duplex.
+        return StreamModes(
+            BodyMode.FULL_DUPLEX,
+            BodyPolicy.HOLD,
+            first.observability_mode,
+            may_leave_after_pick=True,
+        )
     config = first.protocol_config
-    request = _MODES.get(config.request_body_mode, BodyMode.FULL_DUPLEX)
-    response = _MODES.get(config.response_body_mode, BodyMode.FULL_DUPLEX)
+    return _modes(config.request_body_mode, config.response_body_mode, first.observability_mode)
+
+
+@lru_cache(maxsize=128)
+def _modes(request_mode: int, response_mode: int, observing: bool) -> StreamModes:
+    # GRPC and what future versions add are close relatives of full duplex.
+    request = _MODES.get(request_mode, BodyMode.FULL_DUPLEX)
+    response = _MODES.get(response_mode, BodyMode.FULL_DUPLEX)
     unseen = response is BodyMode.NONE
     return StreamModes(request, _RESPONSE_POLICIES[response], observing, unseen)

@@ -51,6 +51,8 @@ class LoadGuard:
         self._metrics = metrics
         self._now = now
         self._lags: deque[float] = deque([0.0] * _LAG_SAMPLES, maxlen=_LAG_SAMPLES)
+        self._lag = 0.0
+        """The least of the last samples: one long turn of the loop is no overload."""
         self.streams = 0
         self.buffered_bytes = 0
 
@@ -69,8 +71,7 @@ class LoadGuard:
         for value, limit, name in (
             (self.streams, limits.streams, "streams"),
             (self.buffered_bytes, limits.buffered_bytes, "buffered-bytes"),
-            # The least of the last samples: one long turn of the loop is no overload.
-            (min(self._lags), limits.loop_lag_seconds, "loop-lag"),
+            (self._lag, limits.loop_lag_seconds, "loop-lag"),
         ):
             if limit and value > limit and worst is not Pressure.EXTREME:
                 over = value > limit * HARD_FACTOR
@@ -95,5 +96,6 @@ class LoadGuard:
     def record_lag(self, seconds: float) -> None:
         """Take one sample of the loop's lateness."""
         self._lags.append(seconds)
+        self._lag = min(self._lags)
         self._metrics.event_loop_lag_seconds.set(seconds)
         self._metrics.buffered_bytes.set(self.buffered_bytes)

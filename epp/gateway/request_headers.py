@@ -42,9 +42,10 @@ REMOVED_HEADERS = frozenset(
 def request_changes(active: ActiveRequest) -> dict[str, bytes | None]:
     """Header changes to send with the decision; None removes."""
     headers = active.request.headers
-    changes: dict[str, bytes | None] = {
-        name: None for name in headers.as_mapping() if name in REMOVED_HEADERS
-    }
+    changes: dict[str, bytes | None] = {}
+    names = headers.as_mapping()
+    if not REMOVED_HEADERS.isdisjoint(names):
+        changes = {name: None for name in names if name in REMOVED_HEADERS}
     changes.update(headers.changes)
     destination = active.destination
     # Without a destination the client's own must go: gateways would follow it.
