@@ -22,6 +22,7 @@ from epp.data_layer.settings import (
     SWEEP_SECONDS,
     DataLayerSettings,
 )
+from epp.data_layer.timetable import Timetable
 from epp.data_layer.wiring import Attachment, Wiring, wire
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class DataLayer:
         self._pace = Pace(self._settings, now, self._hasten_soon)
         context = PollContext(
             pages=self._pages,
+            timetable=Timetable(now),
             report=ReadabilityLog(),
             timeout=self._settings.timeout_seconds,
             rng=rng,

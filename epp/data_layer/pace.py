@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import floor
+from math import ceil, floor
 from typing import TYPE_CHECKING
 
 import structlog
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+_FEWEST_PER_TURN = 4
+_FEWEST_TURNS = 25
+_PER_TURN = 12
+
 
 def base_tick(refresh: float, own_intervals: Sequence[float]) -> float:
     """The tick that all intervals are multiples of (datalayer §2)."""
@@ -24,6 +28,15 @@ def base_tick(refresh: float, own_intervals: Sequence[float]) -> float:
 def whole_ticks(interval: float, tick: float) -> int:
     """How many ticks come closest to `interval`; halves go up, and one is the least."""
     return max(1, floor(interval / tick + 0.5))
+
+
+def turns_of(endpoints: int) -> int:
+    """In how many turns so many are asked, which are an interval's even parts.
+
+    To wake up for one alone costs several times as much as to ask one more; asked all at once they
+    would hold up requests.
+    """
+    return max(1, min(endpoints // _FEWEST_PER_TURN, _FEWEST_TURNS), ceil(endpoints / _PER_TURN))
 
 
 class Pace:
@@ -81,7 +94,7 @@ class Pace:
         rate = endpoints * sum(1 / interval for interval in nominal)
         stretch = max(1.0, rate / self._settings.max_scrapes_per_second)
         for source, interval in zip(self._sources, nominal, strict=True):
-            source.set_interval(interval * stretch)
+            source.set_interval(interval * stretch, turns_of(endpoints))
 
     def _nominal(self, source: PolledSource) -> float:
         if source.own_interval is not None:

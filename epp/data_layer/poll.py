@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from epp.data_layer.completeness import Completeness
 from epp.data_layer.page import Page, PageOpener, PageReader
 from epp.data_layer.settings import LONGEST_PAUSE_SECONDS
 from epp.data_layer.staleness import stale_after
+from epp.data_layer.timetable import Appointment, Timetable
 from epp.support.plugin_faults import PLUGIN_FAULTS
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class PollContext:
     """What all polls share."""
 
     pages: PageOpener
+    timetable: Timetable
     report: ReadabilityLog
     timeout: float
     rng: random.Random
@@ -42,6 +43,7 @@ class Poll:
     """
 
     __slots__ = (
+        "_appointment",
         "_asked_at",
         "_attributes_until",
         "_completeness",
@@ -50,7 +52,6 @@ class Poll:
         "_page",
         "_phase",
         "_target",
-        "_timer",
         "_written",
         "endpoint",
         "fresh_until",
@@ -75,7 +76,7 @@ class Poll:
         self._phase = phase
         self._page: Page | None = None
         self._target: HttpTarget | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._appointment = Appointment(self._ask)
         self._asked_at: float | None = None
         self._failures = 0
         self._written: set[str] = set()
@@ -87,14 +88,13 @@ class Poll:
 
     def start(self, delay: float) -> None:
         """Ask for the first time in `delay` seconds."""
-        self.fresh_until = self._context.now() + delay + self._limit()
-        self._wait(delay)
+        due = self._context.now() + delay
+        self.fresh_until = due + self._limit()
+        self._wait(due)
 
     def close(self) -> None:
         """Ask no more; nothing is written from now on."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._context.timetable.cancel(self._appointment)
         if self._page is not None:
             self._page.close()
             self._page = None
@@ -115,7 +115,7 @@ class Poll:
             self._page = None
             if is_asking:
                 self._asked_at = None
-                self._wait(0)
+                self._wait(self._context.now())
 
     def hasten(self) -> None:
         """The interval has become shorter: what is waiting for its turn gets an earlier one."""
@@ -125,9 +125,8 @@ class Poll:
         self.interval = self.source.interval
         self.fresh_until = min(self.fresh_until, now + self._limit())
         self._attributes_until = min(self._attributes_until, now + self._limit())
-        if self._timer is not None and not self._failures:
-            self._timer.cancel()
-            self._wait((self._phase * self.interval - now) % self.interval)
+        if self._appointment.number and not self._failures:
+            self._wait(now + self._ahead(now))
 
     def check(self, now: float) -> None:
         """Give up a request that takes too long; tell once when data are too old."""
@@ -149,11 +148,10 @@ class Poll:
         if self._asked_at is not None:
             self._asked_at += seconds
 
-    def _wait(self, seconds: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._ask)
+    def _wait(self, due: float) -> None:
+        self._context.timetable.set(self._appointment, due)
 
     def _ask(self) -> None:
-        self._timer = None
         self._asked_at = self._context.now()
         page = self._page
         if page is None:
@@ -189,7 +187,8 @@ class Poll:
             self._back_off()
             return
         # A page that takes long to read costs everybody else as much.
-        took += context.now() - now
+        done = context.now()
+        took += done - now
         self._failures = 0
         self.interval = max(source.interval, 2 * took)
         self.fresh_until = now + self._limit()
@@ -199,23 +198,30 @@ class Poll:
             self.is_readable = True
             context.report.back(self.endpoint, source.name, now)
         self._completeness.judge(self.endpoint, source.name, self.last_error, now)
-        self._wait(self._next(now, took))
+        self._wait(done + self._pause(now, took))
 
     def _read(self, payload: bytes, now: float) -> bool:
         attributes = self.endpoint.state.attributes
-        before = set(attributes)
+        before = tuple(attributes)
         is_good, has_read, self.last_error = self.source.read(payload, self.endpoint, now)
-        self._written |= attributes.keys() - before
+        if tuple(attributes) != before:
+            self._written.update(attributes.keys() - before)
         if has_read:
             self._attributes_until = now + self._limit()
         return is_good
 
-    def _next(self, now: float, took: float) -> float:
+    def _pause(self, now: float, took: float) -> float:
         interval = self.source.interval
         if took > interval / 2:  # a server that is slow is busy enough
             return max(took, interval - took)
-        ahead = (self._phase * interval - now) % interval
+        ahead = self._ahead(now)
         return ahead if ahead >= interval / 2 else ahead + interval
+
+    def _ahead(self, now: float) -> float:
+        """How long until its next turn."""
+        source = self.source
+        turn = (int(self._phase * source.turns) + 0.5) / source.turns
+        return (turn * source.interval - now) % source.interval
 
     def _failed(self, reason: str) -> None:
         self._asked_at = None
@@ -224,10 +230,10 @@ class Poll:
         self._back_off()
 
     def _back_off(self) -> None:
+        context, interval = self._context, self.source.interval
         self._failures = min(self._failures + 1, _MOST_DOUBLINGS)
-        interval = self.source.interval
         pause = min(interval * 2**self._failures, LONGEST_PAUSE_SECONDS)
-        self._wait(max(interval, pause * self._context.rng.uniform(0.75, 1.0)))
+        self._wait(context.now() + max(interval, pause * context.rng.uniform(0.75, 1.0)))
 
     def _limit(self) -> float:
         return stale_after(self.interval, self._context.timeout)

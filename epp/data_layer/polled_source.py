@@ -44,6 +44,8 @@ class PolledSource:
         self.fills_metrics = any(each.fills_metrics for each in extractors)
         self.interval = 0.0
         """The pause in force between polls of one endpoint."""
+        self.turns = 1
+        """In how many turns all endpoints are asked within the interval."""
         self.poll_errors = metrics.poll_errors(source.type)
         self.durations = metrics.duration(source.type)
         self._interval_gauge = metrics.interval(source.type)
@@ -53,9 +55,10 @@ class PolledSource:
             for each in extractors
         ]
 
-    def set_interval(self, seconds: float) -> None:
-        """Poll each endpoint every `seconds` from now on."""
+    def set_interval(self, seconds: float, turns: int) -> None:
+        """Poll each endpoint every `seconds` from now on, and all of them in so many turns."""
         self.interval = seconds
+        self.turns = turns
         self._interval_gauge.set(seconds)
 
     def read(self, payload: bytes, endpoint: Endpoint, now: float) -> Reading:

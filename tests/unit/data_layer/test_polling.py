@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -49,6 +50,25 @@ def test_a_pool_that_appears_at_once_is_asked_in_turns_and_then_evenly(play: Pla
             assert 25 <= len(within) <= 55
 
     play(story, pods=200, idle_after_seconds=NEVER_IDLE)
+
+
+@pytest.mark.parametrize(
+    ("pods", "turns", "most"), [(4, 1, 4), (100, 25, 6), (240, 25, 12)], ids=["4", "100", "240"]
+)
+@pytest.mark.parametrize(("idle_after", "interval"), [(NEVER_IDLE, 0.05), (0.0, 1.0)])
+def test_a_pool_is_asked_in_even_turns_of_several(
+    play: Play, pods: int, turns: int, most: int, idle_after: float, interval: float
+) -> None:
+    async def story(scene: Scene) -> None:
+        await asyncio.sleep(4)
+        asked: Counter[float] = Counter()
+        for number in range(1, pods + 1):
+            asked.update(round(t, 4) for t in scene.server(number).asked_at if 2 < t < 4)
+
+        assert len(asked) == pytest.approx(2 / interval * turns, rel=0.01)
+        assert max(asked.values()) <= most
+
+    play(story, pods=pods, idle_after_seconds=idle_after)
 
 
 def test_with_traffic_an_endpoint_is_asked_every_50_ms(play: Play) -> None:

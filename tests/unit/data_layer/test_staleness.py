@@ -151,9 +151,9 @@ def test_attributes_go_with_the_pages_they_came_on_and_return_with_the_next(play
         assert attributes.keys() == {"page", "slow", "of a request"}
 
         scene.pages.server("10.0.0.1:8000/slow").page = b"nothing"
-        await asyncio.sleep(8)
+        await asyncio.sleep(7)
         assert "slow" in attributes
-        await asyncio.sleep(4)
+        await asyncio.sleep(5)
         assert not scene.endpoint().is_stale
         assert attributes.keys() == {"page", "of a request"}
 
