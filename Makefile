@@ -7,7 +7,7 @@ UV_COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-i
 BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup check drift test test-native test-slow kube-test soak bench protos lock clean
+.PHONY: help run setup check drift test test-native test-slow kube-test soak bench profile protos lock clean
 
 help: ## print the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,8 +44,8 @@ test-slow: $(VENV)/.dev kube-test ## against a real Kubernetes API server, with 
 kube-test: ## build that API server, once; it needs Go and stays in EPP_KUBE_TEST_BIN (~/.cache/epp-kube-test)
 	@tests/kube/build.sh
 
-soak: $(VENV)/.dev ## minutes of many open streams: memory and leaks
-	$(BIN)/python -m pytest -m soak --timeout 1800 -s $(ARGS)
+soak: $(VENV)/.dev ## half an hour of all that can happen, and many open streams: leaks, lost requests
+	$(BIN)/python -m pytest -m soak -s $(ARGS)
 
 bench: $(VENV)/.dev ## what a request, a pick, a scrape and a change cost, and what picks are worth
 	$(BIN)/python -m tests.benchmarks.ext_proc $(ARGS)
@@ -55,6 +55,9 @@ bench: $(VENV)/.dev ## what a request, a pick, a scrape and a change cost, and w
 	$(BIN)/python -m tests.benchmarks.scraping
 	$(BIN)/python -m tests.benchmarks.pick_quality --through-envoy
 	$(BIN)/python -m tests.benchmarks.pick_quality
+
+profile: $(VENV)/.dev ## where a serving process spends its CPU time under load
+	$(BIN)/python -m tests.benchmarks.profile $(ARGS)
 
 WIRE ?= epp/wire
 protos: $(VENV)/.dev ## compile protos/ into epp/wire/

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from tests.fakes.process_stats import open_files, resident_bytes
+from tests.fakes.process_stats import open_files, resident_bytes, threads
 from tests.fakes.programs import Program
 
 _POOL = """\
@@ -37,6 +38,8 @@ class VitalSigns:
     in_flight: int
     running: int
     buffered_bytes: int
+    tasks: int
+    threads: int
     open_files: int
     resident_bytes: int
 
@@ -44,40 +47,53 @@ class VitalSigns:
 class ServingPicker(Program):
     """A running `epp serve`."""
 
-    def __init__(self, folder: Path, flags: Sequence[str] = ()) -> None:
-        pool_file = folder / "pool.yaml"
-        pool_file.write_text(_POOL)
-        command = [sys.executable, "-m", "epp", "serve", f"--pool-file={pool_file}"]
+    def __init__(self, folder: Path, flags: Sequence[str] = (), pool: str = _POOL) -> None:
+        self.pool_file = folder / "pool.yaml"
+        self.pool_file.write_text(pool)
+        command = [sys.executable, "-m", "epp", "serve", f"--pool-file={self.pool_file}"]
         command += ["--bind-address=127.0.0.1", "--grpc-port=0", "--grpc-health-port=0"]
         command += ["--metrics-port=0", "--admin-port=0", "--secure-serving=false"]
         command += ["--enable-grpc-stream-metrics", "--drain-timeout=0s", *flags]
         super().__init__("epp", command, folder / "epp.log")
         self.ext_proc_port = 0
+        self.health_port = 0
         self._metrics_port = 0
+        self._admin_port = 0
 
     def start(self) -> None:
         super().start()
         told = json.loads(self.wait_for_line('"serving"'))
         self.ext_proc_port = told["ext_proc_port"]
+        self.health_port = told["health_port"]
         self._metrics_port = told["metrics_port"]
+        self._admin_port = told["admin_port"]
+
+    def metrics_page(self) -> str:
+        """What a scraper gets."""
+        return _read(self._metrics_port, "/metrics")
+
+    def pool_page(self) -> dict[str, Any]:
+        """What the admin port tells of the pool."""
+        page: dict[str, Any] = json.loads(_read(self._admin_port, "/pool"))
+        return page
 
     def vital_signs(self) -> VitalSigns:
         """Read the metrics page and what the kernel knows."""
-        url = f"http://127.0.0.1:{self._metrics_port}/metrics"
-        with urllib.request.urlopen(url) as answer:
-            page = answer.read().decode()
+        page = self.metrics_page()
         return VitalSigns(
-            streams=_sum(page, "llm_d_epp_extproc_streams_inflight"),
-            in_flight=_sum(page, "epp_requests_in_flight"),
-            running=_sum(page, "llm_d_epp_request_running"),
-            buffered_bytes=_sum(page, "epp_buffered_bytes"),
+            streams=sum_of(page, "llm_d_epp_extproc_streams_inflight"),
+            in_flight=sum_of(page, "epp_requests_in_flight"),
+            running=sum_of(page, "llm_d_epp_request_running"),
+            buffered_bytes=sum_of(page, "epp_buffered_bytes"),
+            tasks=sum_of(page, "epp_asyncio_tasks"),
+            threads=threads(self.pid),
             open_files=open_files(self.pid),
             resident_bytes=resident_bytes(self.pid),
         )
 
 
-def _sum(page: str, name: str) -> int:
-    """Sum of all series of a gauge."""
+def sum_of(page: str, name: str) -> int:
+    """Sum of all series of a gauge or counter."""
     return sum(
         int(float(line.rpartition(" ")[2]))
         for line in page.splitlines()
@@ -85,10 +101,18 @@ def _sum(page: str, name: str) -> int:
     )
 
 
+def _read(port: int, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
 @contextmanager
-def serving_picker(folder: Path, flags: Sequence[str] = ()) -> Iterator[ServingPicker]:
+def serving_picker(
+    folder: Path, flags: Sequence[str] = (), pool: str = _POOL
+) -> Iterator[ServingPicker]:
     """Serve until the block is left."""
-    picker = ServingPicker(folder, flags)
+    picker = ServingPicker(folder, flags, pool)
     picker.start()
     try:
         yield picker

@@ -18,7 +18,7 @@ from tests.fakes.held_streams import FIRST_HALF, End, HeldStream, State, all_of
 from tests.fakes.relay import Relay, relay_to
 from tests.fakes.serving import ServingPicker, VitalSigns, serving_picker
 
-SECONDS = float(os.environ.get("EPP_SOAK_SECONDS", "120"))
+SECONDS = float(os.environ.get("EPP_SOAK_HOLD_SECONDS", "120"))
 STREAMS = int(os.environ.get("EPP_SOAK_STREAMS", "1000"))
 ROUNDS = max(6, int(SECONDS / 20))
 WARM_UP_ROUNDS = 2
@@ -105,8 +105,12 @@ async def hold_a_crowd(picker: ServingPicker, until: float) -> VitalSigns:
 
 
 @pytest.mark.soak
-async def test_what_streams_hold_is_given_back_round_after_round(tmp_path: Path) -> None:
-    with serving_picker(tmp_path) as picker:
+@pytest.mark.timeout(SECONDS * 2 + 600)
+@pytest.mark.parametrize("transport", ["grpc", "native"])
+async def test_what_streams_hold_is_given_back_round_after_round(
+    tmp_path: Path, transport: str
+) -> None:
+    with serving_picker(tmp_path, [f"--transport={transport}"]) as picker:
         base = picker.vital_signs()
         print(f"\nbase: {base.resident_bytes / MIB:.1f} MiB, {base.open_files} files")
         started = time.monotonic()
