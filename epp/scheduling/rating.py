@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import add
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from epp.framework.scheduling import MetricsScorer, Scorer, ScorerResult
 from epp.scheduling.overruns import Overruns
@@ -37,10 +37,8 @@ class WeightedScorer:
         return cls(step, weight, plugin if isinstance(plugin, MetricsScorer) else None)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Said:
-    result: ScorerResult
-    weighted: Sequence[float]
+_Said: TypeAlias = tuple[ScorerResult, list[float]]
+"""The scores of a scorer, and the same weighted."""
 
 
 class Rating:
@@ -78,8 +76,9 @@ class Rating:
             said = self._kept.get(scorer) or self._ask(scorer, request, candidates)
             if said is None:
                 continue
-            totals = list(map(add, totals, said.weighted)) if totals else list(said.weighted)
-            results.append(said.result)
+            result, weighted = said
+            totals = list(map(add, totals, weighted)) if totals else list(weighted)
+            results.append(result)
         return totals or [0.0] * len(candidates), results
 
     def _look_at(self, candidates: Sequence[Endpoint]) -> None:
@@ -110,9 +109,9 @@ class Rating:
             self._watch(plugin, seconds)
         weighted = [weight * score for score in scores]
         if by_metrics is None:
-            return _Said(ScorerResult(step.name, weight, scores), weighted)
+            return ScorerResult(step.name, weight, scores), weighted
         # A tuple, since it is shown with every request until the metrics change.
-        said = self._kept[scorer] = _Said(ScorerResult(step.name, weight, tuple(scores)), weighted)
+        said = self._kept[scorer] = ScorerResult(step.name, weight, tuple(scores)), weighted
         return said
 
     def _watch(self, plugin: Scorer, seconds: float) -> None:

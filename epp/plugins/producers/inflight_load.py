@@ -32,6 +32,7 @@ from epp.plugins.producers.inflight_series import (
     InflightSeries,
     Labels,
 )
+from epp.plugins.shared_values import computed_once
 
 MAX_DUMPED_ENDPOINTS = 100
 
@@ -115,16 +116,8 @@ class InflightLoadProducer(
         count = self._prompt_tokens(request)
         output = self._expected_output(request, count)
         matches = self._matches.values(request, endpoints)
-        # Endpoints that hold the same share one object, so there are few to compute.
-        distinct = {id(match): match for match in matches}
-        added = {key: uncached_tokens(count, match) + output for key, match in distinct.items()}
-        self._uncached.put_all(
-            request,
-            {
-                endpoint: added[id(match)]
-                for endpoint, match in zip(endpoints, matches, strict=True)
-            },
-        )
+        added = computed_once(lambda match: uncached_tokens(count, match) + output, matches)
+        self._uncached.put_all(request, dict(zip(endpoints, added, strict=True)))
 
     def pre_request(self, request: InferenceRequest, result: SchedulingResult) -> None:
         """Count the request at the first endpoint of every profile."""

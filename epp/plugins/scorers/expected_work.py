@@ -9,6 +9,7 @@ pick: no load is read from what was scraped, so none is old.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from weakref import WeakValueDictionary
 
 from pydantic import Field
@@ -22,6 +23,7 @@ from epp.framework.request_control import PreRequest, ResponseHeader, ResponsePr
 from epp.framework.scheduling import SchedulingResult, Scorer
 from epp.plugins.scorers.dispatched_work import Dispatch, DispatchedWork, SentRequest
 from epp.plugins.scorers.slowness import slowness_of
+from epp.plugins.shared_values import computed_once
 
 DISPATCHED_WORK: DataType[DispatchedWork] = DataType(
     name="DispatchedWork", scope=Scope.ENDPOINT, value=DispatchedWork
@@ -179,10 +181,7 @@ class ExpectedWorkScorer(Scorer, PreRequest, ResponseHeader, ResponseProgress):
         prompt = self._tokens.of_request(request)
         count = 0 if prompt is None else prompt.count
         matches = self._matches.values(request, endpoints)
-        # Endpoints that hold the same share one object, so there are few to compute.
-        distinct = {id(match): match for match in matches}
-        tokens = {key: uncached_tokens(count, match) for key, match in distinct.items()}
-        return [tokens[id(match)] for match in matches]
+        return computed_once(partial(uncached_tokens, count), matches)
 
     def _adapter_of(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> str:
         """The model as an adapter; empty if it is known to be none."""

@@ -12,6 +12,7 @@ from epp.framework.endpoint import Endpoint
 from epp.framework.plugin import Parameters, PluginContext, Stability
 from epp.framework.request import InferenceRequest
 from epp.framework.scheduling import Scorer
+from epp.plugins.shared_values import computed_once
 
 
 class PrefixCacheParameters(Parameters):
@@ -49,11 +50,7 @@ class PrefixCacheScorer(Scorer):
 
     def score(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[float]:
         """The matched share of the prompt, mixed with the squared length of the match."""
-        matches = self._matches.values(request, endpoints)
-        # Endpoints that hold the same share one object, so there are few to compute.
-        distinct = {id(match): match for match in matches}
-        scores = {key: self._score_of(match) for key, match in distinct.items()}
-        return [scores[id(match)] for match in matches]
+        return computed_once(self._score_of, self._matches.values(request, endpoints))
 
     def _score_of(self, match: PrefixMatch | None) -> float:
         if match is None or match.total_blocks == 0:
