@@ -80,11 +80,13 @@ class Prompt:
 
     tokens: bytes | memoryview
     features: tuple[MultiModalFeature, ...] = ()
+    more: int = 0
+    """How many tokens follow that are not kept: of prompts longer than models read."""
 
     @property
     def count(self) -> int:
         """Number of tokens."""
-        return len(self.tokens) // 4
+        return len(self.tokens) // 4 + self.more
 
 
 @dataclass(frozen=True, slots=True)

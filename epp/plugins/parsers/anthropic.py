@@ -24,7 +24,7 @@ from epp.plugins.parsers.json_values import (
     is_true,
     string_or_empty,
 )
-from epp.plugins.parsers.prompt_pieces import Piece, ReadPrompts, add_text
+from epp.plugins.parsers.prompt_pieces import Pieces, ReadPrompts, add_text
 from epp.plugins.parsers.prompt_values import is_filled_list
 from epp.plugins.parsers.usage import usage_reader
 from epp.support.path_suffixes import has_path_suffix, trimmed_path
@@ -117,7 +117,7 @@ def _prompt_reader(request: _Messages) -> ReadPrompts:
 
 
 def _read(request: _Messages, system: Blocks, contents: list[Blocks]) -> tuple[PromptText, ...]:
-    pieces: list[Piece] = []
+    pieces = Pieces()
     # Tools first: engines render them before the system text (pitfall 14).
     if first_byte(request.tools) == b"[" and is_filled_list(request.tools):
         pieces.append(memoryview(request.tools))

@@ -14,7 +14,7 @@ from epp.plugins.parsers.json_values import (
     first_byte,
     is_a,
 )
-from epp.plugins.parsers.prompt_pieces import Piece, add_json, add_media, add_text
+from epp.plugins.parsers.prompt_pieces import Pieces, add_json, add_media, add_text
 
 
 class _Source(msgspec.Struct, frozen=True, gc=False):
@@ -23,7 +23,7 @@ class _Source(msgspec.Struct, frozen=True, gc=False):
     data: Raw = ABSENT
     url: Raw = ABSENT
 
-    def add_to(self, pieces: list[Piece], modality: str) -> None:
+    def add_to(self, pieces: Pieces, modality: str) -> None:
         if _is(self.type, b"text"):
             add_text(pieces, self.data)
         else:
@@ -50,7 +50,7 @@ class _Block(msgspec.Struct, frozen=True, gc=False):
                 return f"source.{name}"
         return None
 
-    def add_to(self, pieces: list[Piece], *, is_nested: bool = False) -> None:
+    def add_to(self, pieces: Pieces, *, is_nested: bool = False) -> None:
         for text in (self.thinking, self.text, self.id, self.name):
             add_text(pieces, text)
         add_json(pieces, self.input)
@@ -87,7 +87,7 @@ def blocks_of(value: Raw, where: str) -> Blocks:
     return blocks
 
 
-def add_content(pieces: list[Piece], value: Raw, blocks: Blocks) -> None:
+def add_content(pieces: Pieces, value: Raw, blocks: Blocks) -> None:
     """Append a content: its text, or its blocks."""
     if not blocks:
         add_text(pieces, value)
@@ -96,7 +96,7 @@ def add_content(pieces: list[Piece], value: Raw, blocks: Blocks) -> None:
             block.add_to(pieces)
 
 
-def _add_inner_content(pieces: list[Piece], value: Raw) -> None:
+def _add_inner_content(pieces: Pieces, value: Raw) -> None:
     """Append what a tool gave back. Its shape is not checked when a request is parsed."""
     if first_byte(value) == b'"':
         add_text(pieces, value)

@@ -17,7 +17,7 @@ from epp.plugins.parsers.json_values import (
     is_a_boolean,
 )
 from epp.plugins.parsers.openai_body import OpenAIBody
-from epp.plugins.parsers.prompt_pieces import Piece, ReadPrompts, add_json, add_media, add_text
+from epp.plugins.parsers.prompt_pieces import Pieces, ReadPrompts, add_json, add_media, add_text
 from epp.plugins.parsers.prompt_values import is_filled_list
 
 
@@ -46,7 +46,7 @@ class _ContentBlock(msgspec.Struct, frozen=True, gc=False):
             strings += self.input_audio.data, self.input_audio.format
         return all(is_a(value, b'"') for value in strings)
 
-    def add_to(self, pieces: list[Piece]) -> None:
+    def add_to(self, pieces: Pieces) -> None:
         add_text(pieces, self.text)
         if self.image_url:
             add_media(pieces, "image", self.image_url.url)
@@ -84,7 +84,7 @@ class _Message(msgspec.Struct, frozen=True, gc=False):
             raise _InvalidChat
         return blocks
 
-    def add_to(self, pieces: list[Piece], blocks: list[_ContentBlock | None]) -> None:
+    def add_to(self, pieces: Pieces, blocks: list[_ContentBlock | None]) -> None:
         add_text(pieces, self.role)
         if not blocks:
             add_text(pieces, self.content)
@@ -143,7 +143,7 @@ class ChatCompletionsBody(OpenAIBody, frozen=True, gc=False):
 def _read(
     body: ChatCompletionsBody, blocks: list[list[_ContentBlock | None]]
 ) -> tuple[PromptText, ...]:
-    pieces: list[Piece] = []
+    pieces = Pieces()
     # Tools first: engines render them before the system text (pitfall 14).
     if first_byte(body.tools) == b"[" and is_filled_list(body.tools):
         pieces.append(memoryview(body.tools))

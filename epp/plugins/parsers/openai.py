@@ -25,7 +25,7 @@ from epp.plugins.parsers.json_values import (
     string_or_empty,
 )
 from epp.plugins.parsers.openai_body import OpenAIBody
-from epp.plugins.parsers.prompt_pieces import Piece, ReadPrompts, add_json
+from epp.plugins.parsers.prompt_pieces import Pieces, ReadPrompts, add_json
 from epp.plugins.parsers.prompt_values import (
     is_filled_list,
     is_list_of_texts,
@@ -88,14 +88,14 @@ class _ImagesGenerations(OpenAIBody, frozen=True, gc=False):
 
 
 def _read_json(value: Raw) -> tuple[PromptText, ...]:
-    pieces: list[Piece] = []
+    pieces = Pieces()
     add_json(pieces, value)
     return (PromptText(pieces),)
 
 
 def _read_members(members: Sequence[tuple[str, Raw]]) -> tuple[PromptText, ...]:
     """A JSON list with an object for each member that is there, as the reference has it."""
-    pieces: list[Piece] = []
+    pieces = Pieces()
     opening = b"[{"
     for name, value in members:
         if first_byte(value) not in (b"", b"n"):

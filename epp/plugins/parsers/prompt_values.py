@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from epp.framework.parsed_request import PromptText
 from epp.plugins.parsers.json_values import first_byte
-from epp.plugins.parsers.prompt_pieces import ReadPrompts, text_bytes
+from epp.plugins.parsers.prompt_pieces import MAX_UNESCAPED, Pieces, ReadPrompts, add_text
 from epp.plugins.parsers.token_ids import (
     MAX_READ_BYTES,
     TokenIdError,
@@ -98,7 +98,9 @@ def _filled_token_lists(value: Raw) -> list[bytes]:
 
 
 def _text(value: Raw) -> list[PromptText]:
-    return [PromptText((text_bytes(value),))]
+    pieces = Pieces()
+    add_text(pieces, value)
+    return [PromptText(pieces)]
 
 
 def _texts(value: Raw) -> list[PromptText]:
@@ -106,11 +108,15 @@ def _texts(value: Raw) -> list[PromptText]:
 
 
 def _each_text(view: memoryview) -> Iterator[PromptText]:
+    room = MAX_UNESCAPED
     for number, match in enumerate(_STRING.finditer(view), 1):
         if number == MAX_PROMPTS:
             yield PromptText((view[match.start() :],))
             return
-        yield PromptText((text_bytes(view[match.start() : match.end()]),))
+        pieces = Pieces(room)
+        add_text(pieces, view[match.start() : match.end()])
+        room = pieces.room
+        yield PromptText(pieces)
 
 
 def _token_lists(lists: list[bytes]) -> list[PromptText]:

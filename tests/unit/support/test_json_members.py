@@ -70,6 +70,29 @@ def test_only_the_value_of_the_model_changes(body: bytes, expected: bytes) -> No
     assert with_model(body, "m-7") == expected
 
 
+LONG = b'"t":"%b"' % (b"word " * 20_000)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b'{"model":"m",%b}', b'{"model":"m-7",%b}'),
+        (b'{%b, "model" : "m" , "n":1, "s":"}"} ', b'{%b, "model" : "m-7" , "n":1, "s":"}"} '),
+        (b'{%b,"model":"m","stream":true}', b'{%b,"model":"m-7","stream":true}'),
+        (b'{%b,"model":"m","l":[1]}', b'{%b,"model":"m-7","l":[1]}'),
+        (b'{%b,"model":null}', b'{%b,"model":"m-7"}'),
+        (b'{%b,"a":{"model":"m"}}', b'{"model":"m-7",%b,"a":{"model":"m"}}'),
+        (b'{%b,"a":"model"}', b'{"model":"m-7",%b,"a":"model"}'),
+        (b'{"a":"\\"model","b":"m",%b}', b'{"model":"m-7","a":"\\"model","b":"m",%b}'),
+        (b'{"model":"m",%b,"model":"n"}', b'{%b,"model":"m-7"}'),
+        (b'{"model":"m",%b,"\\u006dodel":"n"}', b'{%b,"\\u006dodel":"m-7"}'),
+        (b'{%b}', b'{"model":"m-7",%b}'),
+    ],
+)  # fmt: skip
+def test_the_model_of_a_long_body_is_found_wherever_it_is(body: bytes, expected: bytes) -> None:
+    assert with_model(body % LONG, "m-7") == expected % LONG
+
+
 @given(documents(), st.text())
 def test_every_other_member_keeps_its_text_and_place(
     document: tuple[str, list[tuple[str, Any]]], model: str

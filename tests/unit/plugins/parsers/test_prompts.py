@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epp.framework.errors import Rejection
@@ -18,7 +18,7 @@ from epp.framework.request_handling import Parser
 from epp.plugins.parsers.anthropic import AnthropicParser
 from epp.plugins.parsers.json_values import MAX_CONTAINERS
 from epp.plugins.parsers.openai import OpenAIParser
-from epp.plugins.parsers.prompt_pieces import MAX_DECODED_URL, MAX_PIECES_CUT
+from epp.plugins.parsers.prompt_pieces import MAX_DECODED_URL, MAX_PIECES_CUT, MAX_UNESCAPED
 from epp.plugins.parsers.prompt_values import MAX_PROMPTS
 from epp.plugins.parsers.token_ids import MAX_READ_BYTES, SLICE_BYTES
 
@@ -326,6 +326,61 @@ def test_prompts_beyond_the_bound_are_one(item: object) -> None:
     assert len(found) == MAX_PROMPTS
     last = found[-1].token_ids or shown(found[-1]).encode()
     assert last in (ids(*[1] * 10), b'"a", ' * 9 + b'"a"]')
+
+
+UNITS = ("a", "\\", "\n", "\x01", "ü", "中", "😀")
+
+
+@given(
+    st.text(st.sampled_from(UNITS), min_size=1, max_size=9),
+    st.integers(0, 20),
+    st.booleans(),
+    st.sampled_from([CHAT, COMPLETIONS, MESSAGES]),
+)
+@settings(max_examples=30, deadline=None)
+def test_of_a_long_text_the_beginning_is_unescaped_and_the_rest_stays_where_it_is(
+    unit: str, shift: int, ascii_only: bool, path: str
+) -> None:
+    text = "x" * shift + unit * (MAX_UNESCAPED // len(unit.encode()) + 20)
+    members = (
+        {"prompt": text} if path == COMPLETIONS else {"messages": [user(text), user("y" * 999)]}
+    )
+    body = json.dumps(members, ensure_ascii=ascii_only).encode()
+
+    (prompt,) = prompts(path, body)
+
+    beginning, rest, *others = prompt.pieces[0 if path == COMPLETIONS else 1 :]
+    assert isinstance(beginning, bytes)
+    assert isinstance(rest, memoryview)
+    assert text.startswith(beginning.decode())
+    assert beginning + json.loads(b'"%b"' % bytes(rest)).encode() == text.encode()
+    written = json.dumps(text, ensure_ascii=ascii_only).encode()
+    assert 0 <= MAX_UNESCAPED - (len(written) - 2 - len(rest)) <= 20
+    if others:
+        assert others[0] == b"user"
+        assert isinstance(others[1], memoryview)
+
+
+def test_a_long_text_that_is_broken_is_taken_as_it_is_written() -> None:
+    text = b"\xff\\n" * MAX_UNESCAPED
+
+    (prompt,) = prompts(COMPLETIONS, b'{"prompt":"%b"}' % text)
+
+    assert b"".join(map(_bytes_of, prompt.pieces)) == text
+
+
+def test_all_texts_of_a_request_share_the_bound() -> None:
+    half = "\n" * (MAX_UNESCAPED // 4)
+
+    found = prompts(COMPLETIONS, {"prompt": [half, half, half, "\n"]})
+
+    assert [len(prompt.pieces) for prompt in found] == [1, 2, 1, 1]
+    assert found[2].pieces[0] == json.dumps(half).encode()[1:-1]
+    assert found[3].pieces[0] == b"\n"
+
+
+def _bytes_of(piece: bytes | memoryview | Media) -> bytes:
+    return bytes(piece.content if isinstance(piece, Media) else piece)
 
 
 def test_texts_of_embeddings_are_one_prompt_as_written() -> None:

@@ -12,6 +12,7 @@ from epp.framework.parsed_request import Media, MultiModalFeature, PromptText
 from epp.plugins.producers.media_estimate import MAX_MEDIA_TOKENS, MediaEstimate
 from epp.plugins.producers.media_parameters import Estimate
 from epp.plugins.producers.pseudo_tokens import (
+    MAX_KEPT_BYTES,
     MAX_MEDIA_PER_REQUEST,
     MAX_MEDIA_TOKENS_PER_REQUEST,
     PseudoTokens,
@@ -87,6 +88,19 @@ def test_of_endless_media_each_is_at_least_a_token() -> None:
     assert found.count == sum(feature.length for feature in found.features) + 3
     assert found.tokens[:-4] == other.tokens[:-4]
     assert found.tokens != other.tokens
+
+
+def test_of_more_tokens_than_models_read_the_first_are_kept_and_all_are_counted() -> None:
+    piece = b"word" * (MAX_KEPT_BYTES // 8 - 1)
+    texts = [PromptText([piece]), PromptText([piece, memoryview(piece), b"x"]), PromptText([piece])]
+
+    first, second, third = pseudo_tokens().prompts(texts)
+
+    assert (first.tokens, first.more) == (piece, 0)
+    assert len(first.tokens) + len(second.tokens) == MAX_KEPT_BYTES
+    assert (piece + piece).startswith(bytes(second.tokens))
+    assert second.count == -(-(2 * len(piece) + 1) // 4)
+    assert (third.tokens, third.count) == (b"", len(piece) // 4)
 
 
 @given(st.lists(PIECE), st.lists(PIECE))
