@@ -136,7 +136,6 @@ CALLS = {
         timeout=0.3,
         code=StatusCode.DEADLINE_EXCEEDED,
         message=None,
-        answers=(b"x",),
     ),
     "a message that is too large": Call(
         steps=(b"x", 1, bytes(100_001)),
