@@ -32,6 +32,7 @@ from epp.plugins.producers.inflight_series import (
     InflightSeries,
     Labels,
 )
+from epp.plugins.sent_requests import SentRequest, SentStage
 from epp.plugins.shared_values import computed_once
 
 MAX_DUMPED_ENDPOINTS = 100
@@ -58,29 +59,49 @@ class InflightLoadParameters(Parameters):
     )
 
 
-class _Entry:
-    """What one request adds to one endpoint for one profile."""
+class _CountedStage(SentStage):
+    """What one request adds to the counts of one endpoint."""
 
-    __slots__ = ("endpoint", "labels", "load", "tokens")
+    __slots__ = ("_labels", "_load", "_requests", "_series", "_tokens_stay", "tokens")
 
     def __init__(
-        self, endpoint: EndpointId, load: InFlightLoad, labels: Labels, tokens: int
+        self,
+        endpoint: EndpointId,
+        load: InFlightLoad,
+        series: InflightSeries,
+        labels: Labels,
+        *,
+        tokens: int,
+        tokens_stay: bool,
     ) -> None:
-        self.endpoint = endpoint
-        self.load = load
-        self.labels = labels
+        super().__init__(endpoint)
         self.tokens = tokens
+        self._requests = 1
+        self._load = load
+        self._series = series
+        self._labels = labels
+        self._tokens_stay = tokens_stay
+        self._add(1, tokens)
 
+    def first_chunk(self) -> None:
+        """Take back the tokens, unless some of them are yet to be generated."""
+        if not self._tokens_stay:
+            self._take_back(0)
 
-class _Sent:
-    """What one request adds, by profile."""
+    def over(self) -> None:
+        """Take back the request, too."""
+        self._take_back(self._requests)
 
-    __slots__ = ("entries", "prefill", "primary")
+    def _take_back(self, requests: int) -> None:
+        self._add(-requests, -self.tokens)
+        self._requests -= requests
+        self.tokens = 0
 
-    def __init__(self, primary: str, prefill: str) -> None:
-        self.primary = primary
-        self.prefill = prefill
-        self.entries: dict[str, _Entry] = {}
+    def _add(self, requests: int, tokens: int) -> None:
+        if requests or tokens:
+            self._load.requests += requests
+            self._load.tokens += tokens
+            self._series.add(self._labels, requests, tokens)
 
 
 class InflightLoadProducer(
@@ -124,46 +145,35 @@ class InflightLoadProducer(
         added = request.candidate_attributes.get(self._uncached.key, {})
         count = self._prompt_tokens(request)
         of_others = count + self._expected_output(request, count)
-        sent = _Sent(result.primary, result.roles.get("prefill", "prefill"))
+        sent: SentRequest[_CountedStage] = SentRequest(result)
         request.attributes[self._key] = sent
         for name, profile in result.profiles.items():
             tokens = added.get(profile.picked, of_others)
-            sent.entries[name] = self._count(request, profile.endpoints[0], tokens)
+            sent.stages[name] = self._count(request, profile.endpoints[0], tokens)
 
     def response_header(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint | None
     ) -> None:
         """Move the count to the endpoint that served after the gateway's retries (pitfall 9)."""
-        sent: _Sent | None = request.attributes.get(self._key)
-        if sent is None or endpoint is None:
-            return
-        entry = sent.entries.get(sent.primary)
-        if entry is not None and entry.endpoint != endpoint.id:
-            sent.entries[sent.primary] = self._count(request, endpoint, entry.tokens)
-            self._release(entry)
+        sent: SentRequest[_CountedStage] | None = request.attributes.get(self._key)
+        if sent is not None and endpoint is not None:
+            sent.served_by(endpoint, lambda was: self._count(request, endpoint, was.tokens))
 
     def first_chunk(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
     ) -> None:
         """The prompt is computed: prefill is done, and so are the tokens of the prompt."""
-        sent: _Sent | None = request.attributes.get(self._key)
-        if sent is None:
-            return
-        prefill = sent.entries.pop(sent.prefill, None)
-        if prefill is not None:
-            self._release(prefill)
-        if not self._parameters.add_estimated_output_tokens:
-            for entry in sent.entries.values():
-                self._release_tokens(entry)
+        sent: SentRequest[_CountedStage] | None = request.attributes.get(self._key)
+        if sent is not None:
+            sent.first_chunk()
 
     def ended(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
     ) -> None:
         """Take back whatever is left."""
-        sent: _Sent | None = request.attributes.pop(self._key, None)
+        sent: SentRequest[_CountedStage] | None = request.attributes.pop(self._key, None)
         if sent is not None:
-            for entry in sent.entries.values():
-                self._release(entry)
+            sent.over()
 
     def endpoint_added(self, endpoint: Endpoint) -> None:
         """Let the load of an idle endpoint be read too."""
@@ -203,22 +213,15 @@ class InflightLoadProducer(
             self._loads.put_on(endpoint, load)
         return load
 
-    def _count(self, request: InferenceRequest, endpoint: Endpoint, tokens: int) -> _Entry:
-        load = self._load_of(endpoint)
-        labels = self._series.labels(request, endpoint)
-        load.requests += 1
-        load.tokens += tokens
-        self._series.add(labels, 1, tokens)
-        return _Entry(endpoint.id, load, labels, tokens)
-
-    def _release(self, entry: _Entry) -> None:
-        self._release_tokens(entry, requests=1)
-
-    def _release_tokens(self, entry: _Entry, requests: int = 0) -> None:
-        entry.load.requests -= requests
-        entry.load.tokens -= entry.tokens
-        self._series.add(entry.labels, -requests, -entry.tokens)
-        entry.tokens = 0
+    def _count(self, request: InferenceRequest, endpoint: Endpoint, tokens: int) -> _CountedStage:
+        return _CountedStage(
+            endpoint.id,
+            self._load_of(endpoint),
+            self._series,
+            self._series.labels(request, endpoint),
+            tokens=tokens,
+            tokens_stay=self._parameters.add_estimated_output_tokens,
+        )
 
 
 def uncached_tokens(prompt_tokens: int, match: PrefixMatch | None) -> int:

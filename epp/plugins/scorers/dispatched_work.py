@@ -5,6 +5,7 @@ from __future__ import annotations
 from epp.framework.endpoint import EndpointId
 from epp.framework.scheduling import SchedulingResult
 from epp.plugins.scorers.slowness import Pace
+from epp.plugins.sent_requests import SentRequest, SentStage
 
 MAX_RECENT_ADAPTERS = 256
 MAX_ADAPTER_LENGTH = 256
@@ -46,15 +47,14 @@ class DispatchedWork:
             del self.adapters[adapter]
 
 
-class Dispatch:
-    """What one request adds to one endpoint, kept with the request to be taken back once."""
+class Dispatch(SentStage):
+    """The work that one request adds to one endpoint."""
 
     __slots__ = (
         "_adapter",
         "_is_over",
         "_is_waiting",
         "_work",
-        "endpoint",
         "may_wait_for_adapter",
         "tokens",
     )
@@ -62,7 +62,7 @@ class Dispatch:
     def __init__(
         self, endpoint: EndpointId, work: DispatchedWork, tokens: int, adapter: str, places: int
     ) -> None:
-        self.endpoint = endpoint
+        super().__init__(endpoint)
         self.tokens = tokens
         self.may_wait_for_adapter = bool(adapter) and (
             adapter not in work.recent_adapters or bool(work.adapters.keys() - {adapter})
@@ -78,13 +78,13 @@ class Dispatch:
             work.adapter_sent(adapter, places)
 
     def first_chunk(self) -> None:
-        """The prompt is computed; later calls do nothing."""
+        """Take its tokens out of the prefill queue."""
         if self._is_waiting:
             self._is_waiting = False
             self._work.waiting_tokens -= self.tokens
 
     def over(self) -> None:
-        """Take back all that is left; later calls do nothing."""
+        """Take back the request and its adapter, too."""
         if self._is_over:
             return
         self._is_over = True
@@ -94,34 +94,14 @@ class Dispatch:
             self._work.adapter_done(self._adapter)
 
 
-class SentRequest:
-    """One request under way: what it adds by profile, and when it passed its turning points."""
+class PacedRequest(SentRequest[Dispatch]):
+    """A request under way, and when it passed its turning points."""
 
-    __slots__ = ("ahead_tokens", "at", "entries", "first_at", "prefill", "primary")
+    __slots__ = ("ahead_tokens", "at", "first_at")
 
     def __init__(self, result: SchedulingResult, at: float) -> None:
-        self.entries: dict[str, Dispatch] = {}
-        self.primary = result.primary
-        self.prefill = result.roles.get("prefill", "prefill")
+        super().__init__(result)
         self.at = at
         self.ahead_tokens: int | None = None
         """Of prompts, to be computed before its first token comes; None: its times tell nothing."""
         self.first_at: float | None = None
-
-    def moved(self, entry: Dispatch) -> None:
-        """Another endpoint serves it than the one it was sent to."""
-        self.ahead_tokens = None
-        self.entries.pop(self.primary).over()
-        self.entries[self.primary] = entry
-
-    def first_chunk(self) -> None:
-        """All prompts are computed, and a prefill stage is done."""
-        if self.prefill != self.primary and self.prefill in self.entries:
-            self.entries.pop(self.prefill).over()
-        for entry in self.entries.values():
-            entry.first_chunk()
-
-    def over(self) -> None:
-        """Take back whatever is left."""
-        for entry in self.entries.values():
-            entry.over()

@@ -21,7 +21,7 @@ from epp.framework.plugin import Parameters, PluginContext, Stability
 from epp.framework.request import InferenceRequest, InferenceResponse, TerminationCause
 from epp.framework.request_control import PreRequest, ResponseHeader, ResponseProgress
 from epp.framework.scheduling import SchedulingResult, Scorer
-from epp.plugins.scorers.dispatched_work import Dispatch, DispatchedWork, SentRequest
+from epp.plugins.scorers.dispatched_work import Dispatch, DispatchedWork, PacedRequest
 from epp.plugins.scorers.slowness import slowness_of
 from epp.plugins.shared_values import computed_once
 
@@ -107,33 +107,32 @@ class ExpectedWorkScorer(Scorer, PreRequest, ResponseHeader, ResponseProgress):
 
     def pre_request(self, request: InferenceRequest, result: SchedulingResult) -> None:
         """Count the request at the first endpoint of every profile."""
-        sent = SentRequest(result, self._now())
+        sent = PacedRequest(result, self._now())
         request.attributes[self._key] = sent
         for name, profile in result.profiles.items():
             endpoint = profile.endpoints[0]
             [tokens] = self._uncached(request, (profile.picked,))
             waiting = self._work_of(endpoint).waiting_tokens
-            sent.entries[name] = entry = self._dispatch(request, endpoint, tokens)
+            sent.stages[name] = stage = self._dispatch(request, endpoint, tokens)
             # The wait for an adapter, or for another stage, is not the endpoint's pace.
-            if len(result.profiles) == 1 and not entry.may_wait_for_adapter:
+            if len(result.profiles) == 1 and not stage.may_wait_for_adapter:
                 sent.ahead_tokens = waiting + tokens
 
     def response_header(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint | None
     ) -> None:
         """Move the count to the endpoint that served after the gateway's retries (pitfall 9)."""
-        sent: SentRequest | None = request.attributes.get(self._key)
+        sent: PacedRequest | None = request.attributes.get(self._key)
         if sent is None or endpoint is None:
             return
-        entry = sent.entries.get(sent.primary)
-        if entry is not None and entry.endpoint != endpoint.id:
-            sent.moved(self._dispatch(request, endpoint, entry.tokens))
+        if sent.served_by(endpoint, lambda was: self._dispatch(request, endpoint, was.tokens)):
+            sent.ahead_tokens = None
 
     def first_chunk(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
     ) -> None:
         """The prompt is computed; of an answer that streams, learn how long that took."""
-        sent: SentRequest | None = request.attributes.get(self._key)
+        sent: PacedRequest | None = request.attributes.get(self._key)
         if sent is None:
             return
         sent.first_chunk()
@@ -148,7 +147,7 @@ class ExpectedWorkScorer(Scorer, PreRequest, ResponseHeader, ResponseProgress):
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
     ) -> None:
         """Take back whatever is left; learn how fast tokens came."""
-        sent: SentRequest | None = request.attributes.pop(self._key, None)
+        sent: PacedRequest | None = request.attributes.pop(self._key, None)
         if sent is None:
             return
         sent.over()
