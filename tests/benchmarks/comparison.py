@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.benchmarks import cores
-from tests.benchmarks.contenders import Contender, Server, running
+from tests.benchmarks.contenders import Contender, Idle, Server, running
 from tests.benchmarks.load_generator import Load, LoadGenerator, Shape
 from tests.benchmarks.simulated_pool import simulated_pool
 
@@ -21,6 +22,7 @@ class Case:
 
     shape: Shape = field(default_factory=Shape)
     endpoints: int = 3
+    tls: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +39,17 @@ class Sample:
     """One turn of one server."""
 
     load: Load
-    idle_share: float
+    idle: Idle
 
     @property
     def microseconds(self) -> float:
         """CPU of a request, without what the server spends anyway."""
-        idle = self.idle_share * self.load.seconds
-        return (self.load.cpu_seconds - idle) / self.load.requests * 1e6
+        # A busy server scrapes later than it should: what it saves there is not to its credit.
+        if self.idle.scrapes:
+            part = self.load.scrapes / self.idle.scrapes
+        else:
+            part = self.load.seconds / self.idle.seconds
+        return (self.load.cpu_seconds - part * self.idle.cpu_seconds) / self.load.requests * 1e6
 
 
 Samples = dict[tuple[Case, str], list[Sample]]
@@ -57,13 +63,13 @@ def compare(
     with cores.starting_on(cores.OF_CLIENTS):
         generator = LoadGenerator(folder)
         # Servers are started anew for each pool, and for TLS.
-        for endpoints, tls in sorted({(case.endpoints, case.shape.tls) for case in cases}):
-            alike = [case for case in cases if (case.endpoints, case.shape.tls) == (endpoints, tls)]
+        for endpoints, tls in sorted({(case.endpoints, case.tls) for case in cases}):
+            alike = [case for case in cases if (case.endpoints, case.tls) == (endpoints, tls)]
+            own_folder = Path(tempfile.mkdtemp(dir=folder))
             with ExitStack() as stack:
-                places = stack.enter_context(simulated_pool(endpoints, folder))
-                places["secure"] = str(tls).lower()
+                pool = stack.enter_context(simulated_pool(endpoints, own_folder))
                 servers = [
-                    stack.enter_context(running(contender, places, folder))
+                    stack.enter_context(running(contender, pool, own_folder, tls=tls))
                     for contender in contenders
                 ]
                 _in_turns(servers, alike, pace, generator, samples)
@@ -77,20 +83,18 @@ def _in_turns(
     generator: LoadGenerator,
     samples: Samples,
 ) -> None:
-    idle: dict[str, float] = {}
+    idle: dict[str, Idle] = {}
     for server in servers:
-        server.wait_until_it_picks(generator, cases[0].shape)
+        server.wait_until_it_picks(generator)
         server.pause()
     for server in servers:
         with server.turn():
-            idle[server.name] = server.idle_share(pace.idle_seconds)
+            idle[server.name] = server.idle(pace.idle_seconds)
     for _ in range(pace.rounds):
         for case in cases:
             for server in servers:
                 with server.turn():
-                    load = generator.run(
-                        port=server.port, pid=server.pid, shape=case.shape, seconds=pace.seconds
-                    )
+                    load = server.load(generator, case.shape, pace.seconds)
                 samples[case, server.name].append(Sample(load, idle[server.name]))
             print(".", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)

@@ -27,9 +27,9 @@ def tables(families: Sequence[Family], servers: Sequence[str], samples: Samples)
 def _table(family: Family, servers: Sequence[str], samples: Samples) -> Iterator[str]:
     yield (
         f"| {family.title} | server | CPU us per request | ratio | pick p50, ms | p99 | requests/s"
-        " | idle | MB |"
+        " | scrapes/s | us per scrape | MB |"
     )
-    yield "|---|---|---|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|---|---|---|"
     for name, case in family.cases.items():
         for server in servers:
             taken = samples[case, server]
@@ -49,7 +49,9 @@ def _cells(taken: Sequence[Sample]) -> Iterator[str]:
     yield f"{median(load.pick_p50_ms for load in picked):.1f}" if picked else "-"
     yield f"{median(load.pick_p99_ms for load in picked):.1f}" if picked else "-"
     yield f"{middle(lambda sample: sample.load.per_second):,.0f}"
-    yield f"{taken[0].idle_share:.1%}"
+    yield f"{middle(lambda sample: sample.load.scrapes / sample.load.seconds):,.0f}"
+    idle = taken[0].idle
+    yield f"{idle.cpu_seconds / idle.scrapes * 1e6:.0f}" if idle.scrapes else "-"
     yield f"{middle(lambda sample: sample.load.rss_bytes) / 1e6:.0f}"
 
 

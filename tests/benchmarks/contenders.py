@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.benchmarks import cores
-from tests.benchmarks.load_generator import LoadError, LoadGenerator, Shape
+from tests.benchmarks.load_generator import Load, LoadError, LoadGenerator, Shape, Target
+from tests.benchmarks.page_servers import read_counter
+from tests.benchmarks.simulated_pool import SimulatedPool
 from tests.fakes.process_stats import cpu_seconds
 from tests.fakes.programs import DEADLINE_SECONDS, ROOT, Program
 
 # Scraping goes on at the pace of traffic while there is none, so that idle CPU tells its price.
 _OURS = (
-    "{python} -m epp serve --transport={transport} --pool-file={{pool}} --bind-address=127.0.0.1"
+    "{serve} --transport={transport} --pool-file={{pool}} --bind-address=127.0.0.1"
     " --grpc-port={{port}} --grpc-health-port=0 --metrics-port=0 --admin-port=0"
     " --secure-serving={{secure}} --idle-metrics-interval=50ms --drain-timeout=0s"
 )
@@ -43,17 +45,24 @@ class Contender:
         return arguments
 
 
+_SERVE = f"{sys.executable} -m epp serve"
+
+
 def ours(transport: str) -> Contender:
     """This checkout with one of its transports."""
-    return Contender(
-        name=transport, command=_OURS.format(python=sys.executable, transport=transport)
-    )
+    return Contender(name=transport, command=_OURS.format(serve=_SERVE, transport=transport))
 
 
 def of_checkout(name: str, folder: Path) -> Contender:
     """Another checkout of this project, with the native transport and the same Python."""
-    command = _OURS.format(python=sys.executable, transport="native")
+    command = _OURS.format(serve=_SERVE, transport="native")
     return Contender(name=name, command=command, folder=folder)
+
+
+def sampled(transport: str, file: Path) -> Contender:
+    """This checkout, looked at while it serves; what was seen is in `file` after it has ended."""
+    serve = f"{sys.executable} -m tests.benchmarks.sampled_serve {file}"
+    return Contender(name="sampled", command=_OURS.format(serve=serve, transport=transport))
 
 
 def named(text: str) -> Contender:
@@ -64,24 +73,54 @@ def named(text: str) -> Contender:
     return Contender(name=name, command=command)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idle:
+    """What a server did without requests."""
+
+    cpu_seconds: float
+    seconds: float
+    scrapes: int
+
+
 class Server(Program):
     """A contender that runs, or is paused while others are measured."""
 
-    def __init__(self, contender: Contender, places: Mapping[str, str], folder: Path) -> None:
-        self.port = _free_port()
+    def __init__(
+        self, contender: Contender, pool: SimulatedPool, folder: Path, *, tls: bool
+    ) -> None:
+        self._port = _free_port()
+        self._pool = pool
+        self._tls = tls
+        places = {
+            "port": str(self._port),
+            "pool": str(pool.manifests),
+            "endpoints": str(pool.endpoints),
+            "secure": str(tls).lower(),
+        }
         super().__init__(
             contender.name,
-            contender.arguments({**places, "port": str(self.port)}),
+            contender.arguments(places),
             folder / f"{contender.name}.log",
             folder=contender.folder,
         )
 
-    def wait_until_it_picks(self, generator: LoadGenerator, shape: Shape) -> None:
+    def load(
+        self, generator: LoadGenerator, shape: Shape, seconds: float, *, warm_up: float = 0.5
+    ) -> Load:
+        """Send it requests for a while; raises LoadError when any fails."""
+        return generator.run(
+            Target(port=self._port, pid=self.pid, tls=self._tls, scrapes=self._pool.scrapes),
+            shape,
+            seconds=seconds,
+            warm_up=warm_up,
+        )
+
+    def wait_until_it_picks(self, generator: LoadGenerator) -> None:
         """Ready is who answers."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while True:
             try:
-                generator.run(port=self.port, pid=self.pid, shape=shape, seconds=0.2, warm_up=0)
+                self.load(generator, Shape(), 0.2, warm_up=0)
             except LoadError as error:
                 if time.monotonic() > deadline or not self.is_running:
                     message = f"{self.name} does not pick: {error}; its output:\n{self.output()}"
@@ -90,11 +129,16 @@ class Server(Program):
             else:
                 return
 
-    def idle_share(self, seconds: float) -> float:
-        """Of a core, while there are no requests."""
-        before, started = cpu_seconds(self.pid), time.monotonic()
+    def idle(self, seconds: float) -> Idle:
+        """Look at it for a while without requests."""
+        cpu, scrapes = cpu_seconds(self.pid), read_counter(self._pool.scrapes)
+        started = time.monotonic()
         time.sleep(seconds)
-        return (cpu_seconds(self.pid) - before) / (time.monotonic() - started)
+        return Idle(
+            cpu_seconds=cpu_seconds(self.pid) - cpu,
+            seconds=time.monotonic() - started,
+            scrapes=read_counter(self._pool.scrapes) - scrapes,
+        )
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -108,9 +152,11 @@ class Server(Program):
 
 
 @contextmanager
-def running(contender: Contender, places: Mapping[str, str], folder: Path) -> Iterator[Server]:
+def running(
+    contender: Contender, pool: SimulatedPool, folder: Path, *, tls: bool
+) -> Iterator[Server]:
     """Serve on the core of servers until the block is left."""
-    server = Server(contender, places, folder)
+    server = Server(contender, pool, folder, tls=tls)
     with cores.starting_on(cores.OF_SERVERS):
         server.start()
     try:

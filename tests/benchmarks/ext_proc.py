@@ -11,13 +11,15 @@ import os
 import platform
 import sys
 import tempfile
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 from tests.benchmarks.bar_chart import bar_chart
-from tests.benchmarks.comparison import Case, Pace, compare
+from tests.benchmarks.comparison import Case, Pace, Samples, compare
 from tests.benchmarks.comparison_tables import Family, cpu, further_chunks, tables
 from tests.benchmarks.contenders import Contender, named, of_checkout, ours
+from tests.benchmarks.document import put_into
 from tests.benchmarks.load_generator import LoadError, Shape
 
 FAMILIES = [
@@ -44,7 +46,7 @@ FAMILIES = [
     Family(
         name="tls",
         title="TLS",
-        cases={"off": Case(), "on": Case(shape=Shape(tls=True))},
+        cases={"off": Case(), "on": Case(tls=True)},
     ),
 ]
 FULL = Pace(rounds=5, seconds=2, idle_seconds=3)
@@ -69,19 +71,30 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     names = [contender.name for contender in contenders]
-    print(_conditions(pace), tables(families, names, samples), sep="\n\n")
-    if "chunks" in chosen:
-        short, long = Case(), Case(shape=Shape(chunks=500))
-        print("", further_chunks(short, long, names, samples), sep="\n")
-    if arguments.plot:
-        bars = {
-            f"{family.title}: {name}": [cpu(samples[case, server]) for server in names]
-            for family in families
-            for name, case in family.cases.items()
-        }
-        arguments.plot.write_text(bar_chart("CPU us per request", names, bars))
-    print(flush=True)
+    text = _report(families, names, samples, pace)
+    print(text, flush=True)
+    if arguments.document:
+        put_into(arguments.document, text, _plot(families, names, samples))
     return 0
+
+
+def _report(families: Sequence[Family], names: Sequence[str], samples: Samples, pace: Pace) -> str:
+    parts = [_conditions(pace), tables(families, names, samples)]
+    short, long = Case(), Case(shape=Shape(chunks=500))
+    if samples.keys() >= {(short, names[0]), (long, names[0])}:
+        parts.append(further_chunks(short, long, names, samples))
+    return "\n\n".join(parts)
+
+
+def _plot(families: Sequence[Family], names: Sequence[str], samples: Samples) -> str:
+    # 500 chunks cost so much that nothing else could be seen.
+    bars = {
+        f"{family.title}: {name}": [cpu(samples[case, server]) for server in names]
+        for family in families
+        for name, case in family.cases.items()
+        if case.shape.chunks < 500
+    }
+    return bar_chart("CPU us per request", names, bars)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -115,7 +128,9 @@ def _parser() -> argparse.ArgumentParser:
         " serve ext_proc on 127.0.0.1, {secure} whether with TLS (true or false), {endpoints} a"
         " file with the endpoints as file-discovery reads it, {pool} one with an InferencePool too",
     )
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="write a plot, as SVG")
+    parser.add_argument(
+        "--document", type=Path, metavar="FILE", help="page to put the tables and a plot into"
+    )
     return parser
 
 

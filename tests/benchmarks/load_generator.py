@@ -32,6 +32,7 @@ class Load:
     cpu_seconds: float
     own_cpu_seconds: float
     rss_bytes: int
+    scrapes: int
 
     @property
     def per_second(self) -> float:
@@ -45,7 +46,17 @@ class Shape:
     body_kib: int = 1
     chunks: int = 5
     streams: int = 8
-    tls: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Of the load."""
+
+    port: int
+    pid: int
+    tls: bool
+    scrapes: Path
+    """What counts the pages of metrics it has read."""
 
 
 class LoadGenerator:
@@ -56,13 +67,12 @@ class LoadGenerator:
         self._folder = folder
         self._recorded: Callable[[int, int], Path] = cache(self._record)
 
-    def run(
-        self, *, port: int, pid: int, shape: Shape, seconds: float, warm_up: float = 0.5
-    ) -> Load:
+    def run(self, target: Target, shape: Shape, *, seconds: float, warm_up: float) -> Load:
         """Load a server; raises LoadError when any request fails."""
-        command = [str(self._program), f"-address=127.0.0.1:{port}", f"-pid={pid}"]
+        command = [str(self._program), f"-address=127.0.0.1:{target.port}", f"-pid={target.pid}"]
+        command += [f"-tls={str(target.tls).lower()}", f"-scrapes={target.scrapes}"]
         command += [f"-traffic={self._recorded(shape.body_kib, shape.chunks)}"]
-        command += [f"-streams={shape.streams}", f"-tls={str(shape.tls).lower()}"]
+        command += [f"-streams={shape.streams}"]
         command += [f"-duration={seconds}s", f"-warm-up={warm_up}s"]
         return read(_output(command))
 

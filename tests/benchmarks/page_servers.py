@@ -1,12 +1,15 @@
 """Many model servers in one process: each has a port, all serve the same page of metrics.
 
-Prints the ports and serves until it is killed.
+Prints the ports and serves until it is killed. Where it is given a file, that holds how many pages
+were served, as eight bytes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import mmap
 import sys
+from pathlib import Path
 from typing import cast
 
 from epp.support.event_loop import run_in_loop
@@ -46,8 +49,9 @@ def page_of(size: int) -> bytes:
 class Server(asyncio.Protocol):
     """Answers whatever comes, once for each read."""
 
-    def __init__(self, answer: bytes) -> None:
+    def __init__(self, answer: bytes, served: memoryview[int]) -> None:
         self._answer = answer
+        self._served = served
         self._transport: asyncio.WriteTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -56,9 +60,22 @@ class Server(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
         self._transport.write(self._answer)
+        self._served[0] += 1
 
 
-async def serve(count: int, size: int) -> None:
+def counter(file: Path) -> memoryview[int]:
+    """A number whose value can be read from a file at any time: `read_counter`."""
+    file.write_bytes(bytes(8))
+    with file.open("r+b") as opened:
+        return memoryview(mmap.mmap(opened.fileno(), 8)).cast("Q")
+
+
+def read_counter(file: Path) -> int:
+    """How many pages were served so far."""
+    return int.from_bytes(file.read_bytes(), sys.byteorder)
+
+
+async def serve(count: int, size: int, served: memoryview[int]) -> None:
     """Listen on `count` ports for ever."""
     page = page_of(size)
     head = "HTTP/1.1 200 OK\r\ndate: Mon, 01 Jan 2024 00:00:00 GMT\r\nserver: uvicorn\r\n"
@@ -66,11 +83,13 @@ async def serve(count: int, size: int) -> None:
     answer = f"{head}content-length: {len(page)}\r\n{kind}\r\n".encode() + page
     loop = asyncio.get_running_loop()
     servers = [
-        await loop.create_server(lambda: Server(answer), "127.0.0.1", 0) for _ in range(count)
+        await loop.create_server(lambda: Server(answer, served), "127.0.0.1", 0)
+        for _ in range(count)
     ]
     print("ports", *[server.sockets[0].getsockname()[1] for server in servers], flush=True)
     await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    run_in_loop(serve(int(sys.argv[1]), int(sys.argv[2])))
+    pages = counter(Path(sys.argv[3])) if len(sys.argv) > 3 else memoryview(bytearray(8)).cast("Q")
+    run_in_loop(serve(int(sys.argv[1]), int(sys.argv[2]), pages))

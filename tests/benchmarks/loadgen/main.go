@@ -43,6 +43,7 @@ type report struct {
 	CPU        float64 `json:"cpu_seconds"`     // of the server, in all its threads
 	OwnCPU     float64 `json:"own_cpu_seconds"` // of this program
 	RSS        int64   `json:"rss_bytes"`       // of the server, at the end
+	Scrapes    uint64  `json:"scrapes"`
 }
 
 // worker sends one request after the other and keeps what came of them.
@@ -67,6 +68,7 @@ func main() {
 	warmUp := flag.Duration("warm-up", 500*time.Millisecond, "time before measuring")
 	duration := flag.Duration("duration", 2*time.Second, "measured time")
 	pid := flag.Int("pid", 0, "process of the server")
+	scrapes := flag.String("scrapes", "", "file that counts pages of metrics the server has read, as 8 bytes")
 	checkEvery := flag.Int("check-every", 50, "check the answers to every n-th request of a stream")
 	flag.Parse()
 	if !strings.HasPrefix(*address, "127.0.0.1:") {
@@ -100,17 +102,18 @@ func main() {
 	}
 
 	time.Sleep(*warmUp)
-	before, own, steps, started := cpuSeconds(*pid), cpuSeconds(os.Getpid()), answered(workers), time.Now()
+	start := measure(workers, *pid, *scrapes)
 	isMeasuring.Store(true)
 	time.Sleep(*duration)
 	isMeasuring.Store(false)
-	result := report{Seconds: time.Since(started).Seconds(), CPU: cpuSeconds(*pid) - before,
-		OwnCPU: cpuSeconds(os.Getpid()) - own, RSS: residentBytes(*pid)}
-	result.Requests = float64(answered(workers)-steps) / float64(1+len(traffic.Response))
+	end := measure(workers, *pid, *scrapes)
 	isOver.Store(true)
 	if !wait(&open) {
 		fail(fmt.Errorf("streams were still open %s after the end", patience))
 	}
+	result := report{Requests: float64(end.steps-start.steps) / float64(1+len(traffic.Response)),
+		Seconds: end.at.Sub(start.at).Seconds(), CPU: end.cpu - start.cpu, OwnCPU: end.ownCPU - start.ownCPU,
+		Scrapes: end.scrapes - start.scrapes, RSS: end.rss}
 	summarize(workers, &result)
 	if err := json.NewEncoder(os.Stdout).Encode(result); err != nil {
 		fail(err)
@@ -127,12 +130,22 @@ func connect(address string, useTLS bool) (*grpc.ClientConn, error) {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.ForceCodecV2(rawCodec{})))
 }
 
-// answered counts the steps of all requests: of long ones few begin or end while one measures.
-func answered(workers []worker) (steps uint64) {
+// meters are what is read when measuring begins and when it ends.
+type meters struct {
+	at          time.Time
+	cpu, ownCPU float64
+	rss         int64
+	scrapes     uint64
+	steps       uint64 // of all requests: of long ones few begin or end while one measures
+}
+
+func measure(workers []worker, pid int, scrapes string) meters {
+	now := meters{at: time.Now(), cpu: cpuSeconds(pid), ownCPU: cpuSeconds(os.Getpid()),
+		rss: residentBytes(pid), scrapes: counted(scrapes)}
 	for i := range workers {
-		steps += workers[i].steps.Load()
+		now.steps += workers[i].steps.Load()
 	}
-	return steps
+	return now
 }
 
 func summarize(workers []worker, result *report) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"time"
@@ -29,4 +30,16 @@ func residentBytes(pid int) int64 {
 		fail(fmt.Errorf("-pid %d: %w", pid, err))
 	}
 	return resident * int64(os.Getpagesize())
+}
+
+// counted is the number a file holds at this moment.
+func counted(name string) uint64 {
+	number, err := os.ReadFile(name)
+	if err == nil && len(number) != 8 {
+		err = fmt.Errorf("%d bytes, not 8", len(number))
+	}
+	if err != nil {
+		fail(fmt.Errorf("-scrapes %s: %w", name, err))
+	}
+	return binary.NativeEndian.Uint64(number)
 }
