@@ -24,7 +24,8 @@ from epp.observability.exposition import Readable
 from epp.observability.instruments import ComputedGauges, FamilySet
 from epp.observability.plugin_metrics import PluginMetrics
 from epp.observability.pool_metrics import PoolMetrics
-from epp.observability.request_metrics import RequestFamilies, RequestMetrics
+from epp.observability.request_metrics import RequestMetrics
+from epp.observability.request_series import RequestFamilies
 from epp.observability.scrape_metrics import ScrapeMetrics
 from epp.observability.stream_metrics import StreamMetrics
 
@@ -115,8 +116,8 @@ class Metrics:
         self, model: str, target_model: str, fairness_id: str, priority: int
     ) -> RequestMetrics:
         """The measurements of one request; `model` is the one the client asked for."""
-        labels = self._requests.labels(model, target_model, fairness_id, priority)
-        return RequestMetrics(self._requests, labels)
+        series = self._requests.series(model, target_model, fairness_id, priority)
+        return RequestMetrics(series)
 
     def scheduled(self, seconds: float, target_model: str, endpoint: Endpoint | None) -> None:
         """The scheduler took `seconds` and picked `endpoint`; None: it failed."""

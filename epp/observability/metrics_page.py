@@ -10,7 +10,7 @@ from epp.observability.exposition import format_bound
 from epp.observability.instruments import MAX_SERIES_PER_FAMILY
 from epp.observability.label_caps import MAX_VALUE_LENGTH
 from epp.observability.metric_catalogue import CATALOGUE
-from epp.observability.request_metrics import (
+from epp.observability.request_series import (
     MAX_FAIRNESS_IDS,
     MAX_LABEL_SETS,
     MAX_MODELS,

@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from epp.framework.endpoint import Endpoint, EndpointId
 from epp.framework.request import TerminationCause
 from epp.framework.usage import Usage
-from epp.observability import request_metrics
+from epp.observability import request_series
 from epp.observability.metrics import MOST_LEFT, Metrics
 from epp.testing import endpoint_of
 from tests.fakes.metric_samples import page, value_of
@@ -193,7 +193,7 @@ def test_the_first_fairness_id_past_the_limit_is_other_and_models_are_not_affect
 
 
 def test_priorities_are_bounded(metrics: Metrics) -> None:
-    for priority in range(request_metrics.MAX_PRIORITIES + 1):
+    for priority in range(request_series.MAX_PRIORITIES + 1):
         metrics.request("m", "m", "f", priority).admitted(1)
 
     assert value_of(metrics, "llm_d_epp_request_total", priority="other") == 1
@@ -208,8 +208,8 @@ def test_combinations_are_bounded_and_no_request_is_lost(metrics: Metrics) -> No
 
     name = "llm_d_epp_request_total"
     lines = [line for line in page(metrics).splitlines() if line.startswith(name + "{")]
-    most = request_metrics.MAX_LABEL_SETS + request_metrics.MAX_LABEL_SETS_WITHOUT_FAIRNESS
-    assert len(lines) <= most + request_metrics.MAX_PRIORITIES + 1
+    most = request_series.MAX_LABEL_SETS + request_series.MAX_LABEL_SETS_WITHOUT_FAIRNESS
+    assert len(lines) <= most + request_series.MAX_PRIORITIES + 1
     assert value_of(metrics, name) == 200 * 20 + 900
     assert value_of(metrics, name, fairness_id="other", model_name="m-199") == 20 + 1
 
