@@ -179,12 +179,12 @@ STEPS = st.lists(
         st.tuples(
             st.just("answer"),
             STREAM,
-            st.lists(st.sampled_from([0, 1, 100, 5_000, 16_379, 16_380, 40_000]), max_size=4),
+            st.lists(st.sampled_from([0, 1, 5_000, 16_379, 16_380, 40_000, 90_000]), max_size=4),
             st.booleans(),
         ),
         st.tuples(st.just("close"), STREAM),
-        st.tuples(st.just("widen"), st.integers(-1, 3), st.integers(1, 60_000)),
-        st.tuples(st.just("initial"), st.sampled_from([0, 1, 100, 30_000, 65_535, 200_000])),
+        st.tuples(st.just("widen"), st.integers(-3, 3), st.integers(1, 60_000)),
+        st.tuples(st.just("initial"), st.sampled_from([0, 1, 30_000, 65_535, 500_000, 500_000])),
         st.tuples(
             st.just("send"), STREAM, st.integers(6, LARGEST_DATA), st.sampled_from([0, 0, 1, 255])
         ),
