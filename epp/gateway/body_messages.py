@@ -54,6 +54,9 @@ def read_piece(message: bytes) -> tuple[bytes, bool] | None:
 
 def _long(message: bytes, at: int) -> tuple[int, int]:
     """Where the length that begins `at` ends, and what it says."""
+    size, high = message[at] & 0x7F, message[at + 1]
+    if high < 0x80:
+        return at + 2, size | high << 7
     size = shift = 0
     while (byte := message[at]) >= 0x80:
         size |= (byte & 0x7F) << shift

@@ -78,7 +78,8 @@ class Outbox:
 
     def take(self) -> bytes:
         """Everything collected, for one write."""
-        self._pump()
+        if self._ready:
+            self._pump()
         chunks = self._chunks
         if not chunks:
             return b""
