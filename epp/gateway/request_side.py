@@ -297,7 +297,7 @@ class RequestSide:
         self.state = RequestState.DECIDING
         incoming = self._incoming(body, bodiless=bodiless)
         director = self._context.director
-        if director.may_wait:
+        if director.may_wait(incoming):
             self._task = self._context.tasks.spawn(self._decide_later(incoming), name="decision")
             return
         try:

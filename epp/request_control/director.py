@@ -125,10 +125,9 @@ class Director:
         """What a fault of ours means for the request, as of now."""
         return self._failures.mode
 
-    @property
-    def may_wait(self) -> bool:
-        """Whether a decision taken now needs `decide_waiting`."""
-        return self._plan.hooks.may_wait or self._must_sync
+    def may_wait(self, incoming: IncomingRequest) -> bool:
+        """Whether a decision taken now should take, or needs, `decide_waiting`."""
+        return self._plan.hooks.may_wait or self._must_sync or incoming.is_long
 
     @property
     def _must_sync(self) -> bool:
@@ -137,23 +136,24 @@ class Director:
         return not snapshot.synced and not snapshot.is_pool_gone
 
     def decide(self, incoming: IncomingRequest) -> ActiveRequest:
-        """Decide at once. Raises `Rejection`; only while `may_wait` is false."""
+        """Decide at once. Raises `Rejection`; only where nothing has to be waited for."""
         request = new_request(incoming, self._rng)
         try:
-            return completed(self._pipeline(incoming, request))
+            return completed(self._pipeline(incoming, request, in_turns=False))
         except Rejection:
             raise
         except PLUGIN_FAULTS as error:  # the failure mode answers it
             return self._failures.fault(error, incoming, request, self._plan.hooks)
 
     async def decide_waiting(self, incoming: IncomingRequest) -> ActiveRequest:
-        """Decide, waiting where the configuration says so. Raises `Rejection`."""
+        """Decide, waiting where the configuration says so, and letting others have their turn
+        while a long body is read. Raises `Rejection`."""
         request = new_request(incoming, self._rng)
         try:
             async with asyncio.timeout(self._settings.decision_timeout):
                 if self._must_sync:
                     await self._datastore.wait_synced()
-                return await self._pipeline(incoming, request)
+                return await self._pipeline(incoming, request, in_turns=incoming.is_long)
         except Rejection:
             raise
         except PLUGIN_FAULTS as error:  # the failure mode answers it
@@ -174,15 +174,17 @@ class Director:
         return self._failures.best_effort(incoming, request, self._plan.hooks, reason)
 
     async def _pipeline(
-        self, incoming: IncomingRequest, request: InferenceRequest
+        self, incoming: IncomingRequest, request: InferenceRequest, *, in_turns: bool
     ) -> ActiveRequest:
         plan = self._plan
         self._note_request()
         started = self._now()
         deadline = started + self._settings.decision_timeout
-        parser, body = self._parse(plan, incoming, request, started)
+        parser, body = await self._parse(plan, incoming, request, started, in_turns=in_turns)
         if incoming.body is not None:
             resolve_model(request)
+        if in_turns:
+            await asyncio.sleep(0)
         request.priority = priority_of(request.headers, self._datastore.priorities)
         plan.hooks.request_header(request)
         request.fairness_id = fairness_id_of(request, plan)
@@ -190,6 +192,7 @@ class Director:
         shed_at_saturation(request, candidates, plan)
         candidates = tuple(plan.hooks.screen(request, candidates))
         await plan.hooks.produce(request, candidates)
+        new_body = await _rewritten(request, body, in_turns=in_turns)
         plan.hooks.admit(request, candidates)
         started = self._now()
         if started > deadline:
@@ -205,7 +208,7 @@ class Director:
             on_end=self._on_end,
             result=result,
             parser=parser,
-            new_body=rewritten_body(request, body) if body is not None else None,
+            new_body=new_body,
             skip_response=request.parsed is not None and request.parsed.skip_response_processing,
         )
         return self._before_sending(active, result, deadline)
@@ -227,24 +230,27 @@ class Director:
         self._outliers.picked(active.endpoints[0])
         return active
 
-    def _parse(
+    async def _parse(
         self,
         plan: RequestPlan,
         incoming: IncomingRequest,
         request: InferenceRequest,
         started: float,
+        *,
+        in_turns: bool,
     ) -> tuple[Parser | None, bytes | None]:
         """Parser of the path and the decoded body; sets `request.parsed`."""
         if incoming.body is None:
             return None, None
         parser = plan.parsers.select(request.path)
         try:
-            body = read_body(
+            body = await read_body(
                 parser,
                 incoming.body,
                 request,
                 limit=self._settings.max_request_body_bytes,
                 may_be_cut=incoming.body_may_be_cut,
+                in_turns=in_turns,
             )
         finally:
             self._parsing_took(parser, self._now() - started)
@@ -282,3 +288,14 @@ class Director:
             tell_scores(request, result)
         if self._settings.log_decisions:
             log.debug("decided", request_id=short_id(request), decision=decision_text(result))
+
+
+async def _rewritten(
+    request: InferenceRequest, body: bytes | None, *, in_turns: bool
+) -> bytes | None:
+    if in_turns:
+        await asyncio.sleep(0)
+    new_body = rewritten_body(request, body) if body is not None else None
+    if in_turns and new_body is not None:
+        await asyncio.sleep(0)
+    return new_body

@@ -19,6 +19,11 @@ REWRITE_HEADERS = ("x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
 PATH_HEADERS = (":path", "x-original-path", "x-forwarded-path")
 DEFAULT_PATH = "/v1/completions"
 
+LONG_BODY = 1024 * 1024
+"""Bytes; longer bodies are read in several turns of the event loop."""
+LONG_ENCODED_BODY = 64 * 1024
+"""The same for bodies in a content coding, which grow when they are read."""
+
 MOST_ID = 128
 """Characters of a request's id in the log: clients choose it."""
 
@@ -40,6 +45,14 @@ class IncomingRequest:
     """Whether the pick counts as in flight; not for a gateway that only observes."""
     request: InferenceRequest | None = None
     """What the director made of it, as far as it came; also for a request it rejects."""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether others should have their turn while it is read."""
+        size = len(self.body or b"")
+        if size <= LONG_ENCODED_BODY:
+            return False
+        return size > LONG_BODY or "content-encoding" in self.headers
 
 
 def new_request(incoming: IncomingRequest, rng: random.Random) -> InferenceRequest:

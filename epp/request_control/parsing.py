@@ -15,6 +15,7 @@ from epp.support.decompression import (
     decompress,
 )
 from epp.support.path_suffixes import has_path_suffix, trimmed_path
+from epp.support.tasks import stepped
 
 if TYPE_CHECKING:
     from epp.framework.request import InferenceRequest
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 MAX_RATIO = 20
+"""How many times its length a body may have when decoded."""
 RATIO_FREE_BYTES = 1024 * 1024
 """Decoded size up to which the ratio is not looked at."""
 
@@ -69,16 +71,23 @@ def _usable(parsers: Sequence[Parser]) -> list[Parser]:
     return usable
 
 
-def read_body(
-    parser: Parser, body: bytes, request: InferenceRequest, *, limit: int, may_be_cut: bool
+async def read_body(
+    parser: Parser,
+    body: bytes,
+    request: InferenceRequest,
+    *,
+    limit: int,
+    may_be_cut: bool,
+    in_turns: bool,
 ) -> bytes:
     """Set `request.parsed`; gives the decoded body.
 
     One that the gateway may have cut, and that can't be read, is left to the model server.
     """
     try:
-        if parser.suffixes:
-            body = decoded(body, request.headers.get("content-encoding") or "", limit)
+        coding = request.headers.get("content-encoding") if parser.suffixes else None
+        if coding:
+            body = await decoded(body, coding, limit, in_turns=in_turns)
         request.parsed = parser.parse_request(request.path, body)
     except Rejection:
         if not may_be_cut:
@@ -86,7 +95,7 @@ def read_body(
     return body
 
 
-def decoded(body: bytes, content_encoding: str, limit: int) -> bytes:
+async def decoded(body: bytes, content_encoding: str, limit: int, *, in_turns: bool) -> bytes:
     """`body` as it reads without its content coding, at most `limit` bytes long."""
     coding = content_encoding.strip().lower()
     coding = "gzip" if coding == "x-gzip" else coding
@@ -98,7 +107,8 @@ def decoded(body: bytes, content_encoding: str, limit: int) -> bytes:
         raise Rejection(ErrorCode.BAD_REQUEST, message)
     ratio_limit = max(RATIO_FREE_BYTES, MAX_RATIO * len(body))
     try:
-        return decompress(coding, body, min(limit, ratio_limit))
+        steps = decompress(coding, body, min(limit, ratio_limit))
+        return await stepped(steps, in_turns=in_turns)
     except BodyLimitError as error:
         raise _too_large(coding, limit, ratio_limit) from error
     except CorruptBodyError as error:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
+from io import BytesIO
 from typing import Protocol
 
 MAX_MEMBERS = 1000
@@ -91,16 +92,21 @@ class _ZstdMember:
             raise CorruptBodyError from error
 
 
-def decompress(coding: str, body: bytes, limit: int) -> bytes:
-    """The decoded body; raises `BodyLimitError` if it is longer than `limit`."""
-    pieces = []
-    length = 0
+def decompress(coding: str, body: bytes, limit: int) -> Generator[None, None, bytes]:
+    """Gives the decoded body; raises `BodyLimitError` if it is longer than `limit`.
+
+    Yields after every MiB or so, for others to have their turn.
+    """
+    decoded = BytesIO()
+    next_turn = _OUTPUT_STEP
     for piece in _pieces(coding, body):
-        pieces.append(piece)
-        length += len(piece)
-        if length > limit:
+        if decoded.tell() + len(piece) > limit:
             raise BodyLimitError
-    return b"".join(pieces)
+        decoded.write(piece)
+        if decoded.tell() >= next_turn:
+            next_turn = decoded.tell() + _OUTPUT_STEP
+            yield
+    return decoded.getvalue()
 
 
 def _pieces(coding: str, body: bytes) -> Iterator[bytes]:

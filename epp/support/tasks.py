@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
 import structlog
@@ -50,6 +50,18 @@ def completed(coroutine: Coroutine[Any, Any, _T]) -> _T:
         return result
     coroutine.close()
     raise RuntimeError("a coroutine waited although it has nothing to wait for")
+
+
+async def stepped(steps: Generator[None, None, _T], *, in_turns: bool) -> _T:
+    """The result of work in steps, after each of which others have their turn if wanted."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: _T = done.value
+            return result
+        if in_turns:
+            await asyncio.sleep(0)
 
 
 class TaskOwner:

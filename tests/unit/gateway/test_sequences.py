@@ -17,9 +17,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from epp.app.assembly import RequestPath, RequestPathSettings, build_request_path
+from epp.config.assembly import assemble
+from epp.config.loader import load_config
+from epp.config.plugin_registry import PluginRegistry
 from epp.datastore.datastore import Datastore
 from epp.gateway.stream import Transaction
 from epp.observability.metrics import Metrics
+from epp.request_control.plan import RequestPlan
 from epp.transport.streams import StatusCode
 from tests.fakes.collecting_outlet import CollectingOutlet
 from tests.fakes.gateway_client import Answer, body_modes, header_map, processing_request
@@ -41,15 +45,22 @@ class Picker:
         return sum(each.load.in_flight for each in self.datastore.snapshot().endpoints)
 
 
-def make_picker() -> Picker:
+def make_picker(settings: RequestPathSettings | None = None, config: str | None = None) -> Picker:
     datastore = Datastore()
     datastore.set_pool(pool())
     datastore.set_pods(pods([ADDRESS]))
     datastore.mark_synced()
     metrics, rng = Metrics(), random.Random(1)
-    plan = simple_plan(metrics, rng)
-    path = build_request_path(datastore, metrics, RequestPathSettings(), plan=plan, rng=rng)
+    plan = simple_plan(metrics, rng) if config is None else configured_plan(config, metrics, rng)
+    path = build_request_path(
+        datastore, metrics, settings or RequestPathSettings(), plan=plan, rng=rng
+    )
     return Picker(path, datastore)
+
+
+def configured_plan(config: str, metrics: Metrics, rng: random.Random) -> RequestPlan:
+    registry = PluginRegistry.installed()
+    return assemble(load_config(config), registry, metrics=metrics, rng=rng).plan
 
 
 class Gateway:

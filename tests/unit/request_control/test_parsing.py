@@ -19,7 +19,9 @@ from epp.framework.request_handling import Parser
 from epp.plugins.parsers.defaults import default_parsers
 from epp.plugins.parsers.openai import OpenAIParser
 from epp.request_control.incoming import request_path
-from epp.request_control.parsing import ParserSelector, decoded
+from epp.request_control.parsing import ParserSelector
+from epp.request_control.parsing import decoded as decoding
+from epp.support.tasks import completed
 
 LIMIT = 1 << 26
 BODY = b'{"model":"m","prompt":"a"}'
@@ -118,6 +120,10 @@ def test_the_path_comes_from_the_first_header_that_has_it(
     headers: list[tuple[str, bytes]], path: str
 ) -> None:
     assert request_path(Headers(headers)) == path
+
+
+def decoded(body: bytes, coding: str, limit: int) -> bytes:
+    return completed(decoding(body, coding, limit, in_turns=False))
 
 
 @pytest.mark.parametrize("coding", ENCODERS)
