@@ -32,13 +32,18 @@ def _table(family: Family, servers: Sequence[str], samples: Samples) -> Iterator
     yield "|---|---|---|---|---|---|---|---|---|---|"
     for name, case in family.cases.items():
         for server in servers:
-            taken = samples[case, server]
-            ratio = paired_ratio(cpu(taken), cpu(samples[case, servers[-1]]))
-            yield (
-                f"| {name} | {server} | {median(cpu(taken)):,.0f} | {ratio:.2f} "
-                + "".join(f"| {cell} " for cell in _cells(taken))
-                + "|"
-            )
+            taken, yardstick = samples[case, server], samples[case, servers[-1]]
+            cells = [*_price(taken, yardstick), *_cells(taken)]
+            yield f"| {name} | {server} | {' | '.join(cells)} |"
+
+
+def _price(taken: Sequence[Sample], yardstick: Sequence[Sample]) -> tuple[str, str]:
+    if not is_telling(taken):
+        return "-", "-"
+    price = f"{median(cpu(taken)):,.0f}"
+    if not is_telling(yardstick):
+        return price, "-"
+    return price, f"{paired_ratio(cpu(taken), cpu(yardstick)):.2f}"
 
 
 def _cells(taken: Sequence[Sample]) -> Iterator[str]:
@@ -75,6 +80,11 @@ def further_chunks(short: Case, long: Case, servers: Sequence[str], samples: Sam
 def cpu(taken: Sequence[Sample]) -> list[float]:
     """Microseconds per request of each round."""
     return [sample.microseconds for sample in taken]
+
+
+def is_telling(taken: Sequence[Sample]) -> bool:
+    """Whether every round can tell what a request costs."""
+    return all(sample.is_telling for sample in taken)
 
 
 def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:

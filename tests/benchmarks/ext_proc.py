@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.benchmarks.bar_chart import bar_chart
 from tests.benchmarks.comparison import Case, Pace, Samples, compare
-from tests.benchmarks.comparison_tables import Family, cpu, further_chunks, tables
+from tests.benchmarks.comparison_tables import Family, cpu, further_chunks, is_telling, tables
 from tests.benchmarks.contenders import Contender, named, of_checkout, ours
 from tests.benchmarks.document import put_into
 from tests.benchmarks.load_generator import LoadError, Shape
@@ -79,7 +79,7 @@ def main() -> int:
 
 
 def _report(families: Sequence[Family], names: Sequence[str], samples: Samples, pace: Pace) -> str:
-    parts = [_conditions(pace), tables(families, names, samples)]
+    parts = [_conditions(pace, samples), tables(families, names, samples)]
     short, long = Case(), Case(shape=Shape(chunks=500))
     if samples.keys() >= {(short, names[0]), (long, names[0])}:
         parts.append(further_chunks(short, long, names, samples))
@@ -92,7 +92,7 @@ def _plot(families: Sequence[Family], names: Sequence[str], samples: Samples) ->
         f"{family.title}: {name}": [cpu(samples[case, server]) for server in names]
         for family in families
         for name, case in family.cases.items()
-        if case.shape.chunks < 500
+        if case.shape.chunks < 500 and all(is_telling(samples[case, server]) for server in names)
     }
     return bar_chart("CPU us per request", names, bars)
 
@@ -141,11 +141,14 @@ def _contenders(arguments: argparse.Namespace) -> list[Contender]:
     return [*contenders, *arguments.against]
 
 
-def _conditions(pace: Pace) -> str:
+def _conditions(pace: Pace, samples: Samples) -> str:
     versions = ", ".join(f"{name} {version(name)}" for name in ("grpcio", "protobuf", "uvloop"))
+    loads = [sample.load for taken in samples.values() for sample in taken]
+    own = sum(load.own_cpu_seconds for load in loads) / sum(load.cpu_seconds for load in loads)
     return (
         f"{os.cpu_count()} cores, Python {platform.python_version()}, {versions};"
-        f" {pace.rounds} rounds of {pace.seconds:g} s."
+        f" {pace.rounds} rounds of {pace.seconds:g} s. The load generator took {own:.0%} of the CPU"
+        " that servers took."
     )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.benchmarks import cores
 from tests.benchmarks.contenders import running, sampled
 from tests.benchmarks.load_generator import LoadError, LoadGenerator, Shape
+from tests.benchmarks.sampled_serve import WRITTEN
 from tests.benchmarks.sampler import LOOP, Samples
 from tests.benchmarks.simulated_pool import simulated_pool
 from tests.fakes.programs import ROOT
@@ -63,7 +64,7 @@ def measure(arguments: argparse.Namespace, shape: Shape, folder: Path) -> Sample
             server.signal(signal.SIGUSR1)
             server.load(generator, shape, arguments.seconds)
             server.signal(signal.SIGUSR1)
-            server.stop()
+            server.wait_for_line(WRITTEN)
     read = json.loads(found.read_text())
     return Samples(Counter(read["own"]), Counter(read["total"]), read["count"])
 

@@ -63,6 +63,20 @@ def test_a_server_that_picked_nothing_in_time_has_no_latency() -> None:
     assert "| - | - | 500 |" in tables([family], ["ours"], samples)
 
 
+def test_where_scraping_takes_most_of_the_time_no_price_of_requests_is_told() -> None:
+    idle = Idle(cpu_seconds=0.3, seconds=1.0, scrapes=600)
+    samples: Samples = {
+        (SHORT, "ours"): [sample(1.0)],
+        (SHORT, "theirs"): [sample(1.0, idle=idle, scrapes=1600)],
+    }
+    family = Family(name="body", title="request body", cases={"1 KB": SHORT})
+
+    rows = tables([family], ["ours", "theirs"], samples).splitlines()
+
+    assert rows[2].startswith("| 1 KB | ours | 1,000 | - |")
+    assert rows[3].startswith("| 1 KB | theirs | - | - |")
+
+
 def test_a_further_chunk_costs_what_long_responses_cost_more() -> None:
     samples: Samples = {
         (SHORT, "ours"): [sample(0.1)],
