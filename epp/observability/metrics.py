@@ -67,7 +67,8 @@ class Metrics:
         self.streams = StreamMetrics(build if stream_metrics else unseen)
         """Observer of the ext_proc port; what it counts is shown only with `stream_metrics`."""
         self._rejected = build.counter(catalogue.REJECTED)
-        self._terminations = build.counter(catalogue.TERMINATIONS)
+        terminations = build.counter(catalogue.TERMINATIONS)
+        self._terminations = {cause: terminations.labels((cause,)) for cause in TerminationCause}
         self._fail_open = build.counter(catalogue.FAIL_OPEN)
         self._overload = build.counter(catalogue.OVERLOAD)
         self._ignored_messages = build.counter(catalogue.IGNORED_MESSAGES)
@@ -154,7 +155,7 @@ class Metrics:
 
     def terminated(self, cause: TerminationCause) -> None:
         """A request that had an endpoint is over."""
-        self._terminations.labels((cause,)).inc()
+        self._terminations[cause].inc()
 
     def failed_open(self, reason: str) -> None:
         """A request went on without a regular decision."""
@@ -221,8 +222,6 @@ class Metrics:
 
     def _start_at_zero(self) -> None:
         # A rate over a counter needs its zero; that is possible where the values are known.
-        for cause in TerminationCause:
-            self._terminations.labels((cause,))
         for outcome in ("success", "failure"):
             self._pool_reloads.labels((outcome,))
             self._config_reloads.labels((outcome,))

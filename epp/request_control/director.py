@@ -263,16 +263,15 @@ class Director:
         candidates: Sequence[Endpoint],
         started: float,
     ) -> SchedulingResult:
-        result: SchedulingResult | None = None
+        endpoints: Sequence[Endpoint] = ()
         try:
             result = scheduler.schedule(request, candidates)
+            endpoints = result.endpoints
         finally:
             self._metrics.scheduled(
-                self._now() - started,
-                request.target_model,
-                result.endpoints[0] if result is not None and result.endpoints else None,
+                self._now() - started, request.target_model, endpoints[0] if endpoints else None
             )
-        if not result.endpoints:
+        if not endpoints:
             raise Rejection(ErrorCode.INTERNAL, "results must be greater than zero")
         return result
 

@@ -136,26 +136,28 @@ class HookRunner:
 
     async def produce(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> None:
         """Run the producers one after another; one that fails or is late costs its own data."""
+        started = self._now()
         for step in self._data_producer:
-            hook = step.plugin
+            hook, holds_up = step.plugin, False
             if self._overruns.is_off(hook):
                 continue
-            started = self._now()
             try:
                 if hook.runs_in_thread:
                     await self._produce_in_thread(hook, request, endpoints)
-                    continue
-                pending = hook.produce(request, endpoints)
-                if pending is not None:
+                elif (pending := hook.produce(request, endpoints)) is not None:
                     await self._wait_for(hook, pending)
-                    continue
-                self._overruns.took(hook, self._now() - started, hook.timeout_seconds)
+                else:
+                    holds_up = True
             except PLUGIN_FAULTS as error:  # its data is missing, the request goes on
                 if is_cancellation(error):
                     raise
                 step.failed(error)
             finally:
-                step.took(self._now() - started)
+                ended = self._now()
+                seconds, started = ended - started, ended
+                step.took(seconds)
+            if holds_up:
+                self._overruns.took(hook, seconds, hook.timeout_seconds)
 
     async def _wait_for(self, hook: DataProducer, pending: Awaitable[None]) -> None:
         if not self.may_wait:
