@@ -36,7 +36,7 @@ async def traffic(gateway: Gateway, cards: Iterator[str], rate: float, until: fl
     async with asyncio.TaskGroup() as group:
         for number, name in enumerate(cards):
             due = start + number / rate
-            if due > until:
+            if due > until or gateway.ledger.is_hopeless:
                 break
             await asyncio.sleep(max(due - time.monotonic(), 0))
             await slots.acquire()

@@ -62,6 +62,11 @@ class Ledger:
         """Its number."""
         return int((time.monotonic() - self._started) / 60)
 
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether so much went wrong that there is no point in going on."""
+        return len(self.failures) >= MOST_FAILURES
+
     def picked(self, seconds: float) -> None:
         """A request got its endpoint."""
         self.period.picks.append(seconds)
@@ -83,7 +88,7 @@ class Ledger:
 
     def failed(self, way: str, error: BaseException) -> None:
         """A client met what it did not expect."""
-        if len(self.failures) < MOST_FAILURES:
+        if not self.is_hopeless:
             self.failures.append(f"{way}: {error!r}")
 
     def summary(self) -> str:

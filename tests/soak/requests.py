@@ -56,7 +56,7 @@ async def compressed_body(gateway: Gateway) -> None:
     """A body that has to be decoded to be read."""
     talk = gateway.talk()
     size = gateway.rng.choice((*SIZES, LARGE_BYTES))
-    await talk.request(gzipped(size, gateway.rng), {"content-encoding": "gzip"})
+    await talk.request(gzipped(size), {"content-encoding": "gzip"})
     await talk.respond()
     await talk.chunks(3)
     await talk.finish()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,11 +29,12 @@ async def sample(picker: ServingPicker, ledger: Ledger, samples: list[Sample]) -
         await asyncio.sleep(SAMPLE_SECONDS)
 
 
-def resident_growth(samples: Sequence[Sample]) -> tuple[float, float]:
-    """Median of resident bytes in the first third of the samples, and in the last."""
+def resident_growth(samples: Sequence[Sample]) -> tuple[int, int]:
+    """The fewest resident bytes in the first third of the samples, and in the last: what a leak
+    takes is never given back, what the largest bodies took is, in its time."""
     sizes = [each.signs.resident_bytes for each in samples]
     third = max(len(sizes) // 3, 1)
-    return statistics.median(sizes[:third]), statistics.median(sizes[-third:])
+    return min(sizes[:third]), min(sizes[-third:])
 
 
 def table(samples: Sequence[Sample], ledger: Ledger) -> str:
