@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.benchmarks import cores
@@ -53,10 +53,9 @@ def ours(transport: str) -> Contender:
     return Contender(name=transport, command=_OURS.format(serve=_SERVE, transport=transport))
 
 
-def of_checkout(name: str, folder: Path) -> Contender:
-    """Another checkout of this project, with the native transport and the same Python."""
-    command = _OURS.format(serve=_SERVE, transport="native")
-    return Contender(name=name, command=command, folder=folder)
+def before(transport: str, folder: Path) -> Contender:
+    """The same of another checkout, with the same Python."""
+    return replace(ours(transport), name=f"{transport} before", folder=folder)
 
 
 def sampled(transport: str, file: Path) -> Contender:

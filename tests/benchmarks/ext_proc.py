@@ -11,16 +11,19 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import TypeVar
 
 from tests.benchmarks.bar_chart import bar_chart
 from tests.benchmarks.comparison import Case, Pace, Samples, compare
 from tests.benchmarks.comparison_tables import Family, cpu, further_chunks, is_telling, tables
-from tests.benchmarks.contenders import Contender, named, of_checkout, ours
-from tests.benchmarks.document import put_into
+from tests.benchmarks.contenders import Contender, before, named, ours
+from tests.benchmarks.document import Document
 from tests.benchmarks.load_generator import LoadError, Shape
+
+Value = TypeVar("Value")
 
 FAMILIES = [
     Family(
@@ -56,8 +59,12 @@ QUICK_CASES = ("body", "tls")
 
 def main() -> int:
     """Measure and print."""
-    arguments = _parser().parse_args()
+    parser = _parser()
+    arguments = parser.parse_args()
     contenders = _contenders(arguments)
+    names = [contender.name for contender in contenders]
+    if len(set(names)) < len(names):
+        parser.error(f"names of servers must differ: {', '.join(names)}")
     pace = QUICK if arguments.quick else FULL
     if arguments.rounds:
         pace = Pace(rounds=arguments.rounds, seconds=pace.seconds, idle_seconds=pace.idle_seconds)
@@ -70,11 +77,10 @@ def main() -> int:
     except LoadError as error:
         print(error, file=sys.stderr)
         return 1
-    names = [contender.name for contender in contenders]
     text = _report(families, names, samples, pace)
     print(text, flush=True)
     if arguments.document:
-        put_into(arguments.document, text, _plot(families, names, samples))
+        arguments.document.put(text, _plot(families, names, samples))
     return 0
 
 
@@ -87,13 +93,15 @@ def _report(families: Sequence[Family], names: Sequence[str], samples: Samples, 
 
 
 def _plot(families: Sequence[Family], names: Sequence[str], samples: Samples) -> str:
-    # 500 chunks cost so much that nothing else could be seen.
-    bars = {
-        f"{family.title}: {name}": [cpu(samples[case, server]) for server in names]
-        for family in families
-        for name, case in family.cases.items()
-        if case.shape.chunks < 500 and all(is_telling(samples[case, server]) for server in names)
-    }
+    bars: dict[str, list[list[float]]] = {}
+    shown: set[Case] = set()
+    for family in families:
+        for name, case in family.cases.items():
+            taken = [samples[case, server] for server in names]
+            # 500 chunks cost so much that nothing else could be seen.
+            if case not in shown and case.shape.chunks < 500 and all(map(is_telling, taken)):
+                bars[f"{family.title}: {name}"] = [cpu(each) for each in taken]
+            shown.add(case)
     return bar_chart("CPU us per request", names, bars)
 
 
@@ -116,28 +124,47 @@ def _parser() -> argparse.ArgumentParser:
         help="of this checkout, may be repeated (default: both)",
     )
     parser.add_argument(
-        "--before", type=Path, metavar="FOLDER", help="another checkout, with native transport"
+        "--before",
+        type=Path,
+        metavar="FOLDER",
+        help="another checkout of this project, with the same transports",
     )
     parser.add_argument(
         "--against",
         action="append",
         default=[],
-        type=named,
+        type=_told(named),
         metavar="NAME=COMMAND",
         help="any other Endpoint Picker, may be repeated; in the command {port} is where it has to"
         " serve ext_proc on 127.0.0.1, {secure} whether with TLS (true or false), {endpoints} a"
         " file with the endpoints as file-discovery reads it, {pool} one with an InferencePool too",
     )
     parser.add_argument(
-        "--document", type=Path, metavar="FILE", help="page to put the tables and a plot into"
+        "--document",
+        type=_told(Document),
+        metavar="FILE",
+        help="page to put the tables and a plot into",
     )
     return parser
 
 
+def _told(read: Callable[[str], Value]) -> Callable[[str], Value]:
+    """Let argparse tell what is wrong with a value: it hides what a ValueError says."""
+
+    def reading(text: str) -> Value:
+        try:
+            return read(text)
+        except (ValueError, OSError) as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return reading
+
+
 def _contenders(arguments: argparse.Namespace) -> list[Contender]:
-    contenders = [ours(transport) for transport in arguments.transport or ("native", "grpc")]
+    transports = arguments.transport or ["native", "grpc"]
+    contenders = [ours(transport) for transport in transports]
     if arguments.before:
-        contenders.append(of_checkout("before", arguments.before.resolve()))
+        contenders += [before(transport, arguments.before.resolve()) for transport in transports]
     return [*contenders, *arguments.against]
 
 
