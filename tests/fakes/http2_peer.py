@@ -128,6 +128,7 @@ class Peer:
         messages: MessageLimits | None = None,
         max_held_bytes: int = 1 << 30,
         budget: Budget | None = None,
+        paths: Sequence[str] = (PATH,),
     ) -> None:
         self.world = World()
         self.handlers: list[Recorder] = []
@@ -137,7 +138,7 @@ class Peer:
         method = StreamMethod(PATH, make or self._record, limits=messages, observer=self.observer)
         self.connection = Connection(
             self.world,
-            {PATH.encode(): method},
+            {path.encode(): method for path in paths},
             budget=self.budget,
             limits=limits or ConnectionLimits(),
             clock=lambda: self.world.now,

@@ -142,6 +142,8 @@ class StreamTable:
         stream = self._streams.get(fault.stream_id)
         if stream is not None:
             stream.abandon(StatusCode.INTERNAL)
+        elif self._is_idle(fault.stream_id):  # RFC 9113 §6.4: idle streams can't be reset
+            raise ConnectionFault(fault.code, str(fault)) from fault
         self._reset(fault.stream_id, fault.code)
 
     def widen(self, stream_id: int, increment: int) -> None:
@@ -190,13 +192,16 @@ class StreamTable:
 
     def check_not_idle(self, stream_id: int) -> None:
         """RFC 9113 §5.1: on a stream that was never opened there is nothing to say."""
-        if stream_id > self._last_stream_id or stream_id % 2 == 0:
+        if self._is_idle(stream_id):
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a frame on an idle stream")
 
     def spend_noise(self, frames: int = 1) -> None:
         """Count frames that bring nothing."""
         if not self.noise.spend(frames):
             raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too many frames for nothing")
+
+    def _is_idle(self, stream_id: int) -> bool:
+        return stream_id > self._last_stream_id or stream_id % 2 == 0
 
     def _open(self, stream_id: int, head: RequestHead, end_stream: bool) -> None:
         method = self._methods.get(head.path)

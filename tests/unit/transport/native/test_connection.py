@@ -492,3 +492,11 @@ def test_a_peer_that_does_not_answer_is_drained_all_the_same(peer: Peer) -> None
 
     assert goaway_in(peer.read()) is ErrorCode.NO_ERROR
     assert peer.world.is_closing
+
+
+def test_an_idle_stream_is_never_reset() -> None:
+    peer = Peer()
+    peer.greet()
+    frames = peer.send(frame(PRIORITY, 0, 1, (1).to_bytes(4, "big") + b"\x10"))
+    assert resets_in(frames) == {}
+    assert goaway_in(frames) is ErrorCode.PROTOCOL_ERROR
