@@ -18,7 +18,7 @@ _VOCABULARY = (
     "a answer as attention budget cache café cluster compare contract customer describe energy "
     "error explain function gateway have in invoice is latency layer memory model of one "
     "patient policy please prefix protein quarter question region report request return service "
-    "summarise that the token translate user value we with you 数据"
+    'summarise that the token translate user value we with you 数据 naïve résumé "quoted"'
 )
 _WORDS = _VOCABULARY.split()
 
@@ -51,9 +51,12 @@ def _prompt_of(group: int) -> Callable[[int], str]:
 
 
 def _prose(words: random.Random, length: int) -> str:
-    """Text of `length` bytes, with characters of more than one here and there."""
-    text = bytearray()
-    while len(text) < length:
-        text += words.choice(_WORDS).encode() + b" "
-    whole = text[: max(length, 0)].decode(errors="ignore")
-    return whole + "." * (length - len(whole.encode()))
+    """Text of `length` bytes in JSON, with characters there that take more than one."""
+    text = []
+    while length > 0:
+        word = words.choice(_WORDS) + " "
+        length -= len(json.dumps(word, ensure_ascii=False).encode()) - 2
+        text.append(word)
+    if length < 0:
+        text[-1] = "." * (length + len(json.dumps(text[-1], ensure_ascii=False).encode()) - 2)
+    return "".join(text)
