@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from epp.transport.native.budgets import Budget, HeldBytes, OpenStreams
 from epp.transport.native.frames import (
     CONTINUATION,
     DATA,
     END_HEADERS,
+    GOAWAY,
     HEADERS,
     PING,
     PREFACE,
@@ -29,7 +31,7 @@ from epp.transport.native.frames import (
 from epp.transport.native.frames import settings as settings_frame
 from epp.transport.native.limits import ConnectionLimits
 from epp.transport.streams import Outlet
-from tests.fakes.http2_peer import Peer, Recorder, data, goaway_in, message
+from tests.fakes.http2_peer import Peer, Recorder, data, goaway_in, message, resets_in
 
 FEW = ConnectionLimits(burst_of_noise=500, burst_of_resets=100, max_streams=50)
 
@@ -51,6 +53,7 @@ def opened(make: Callable[[Outlet], Recorder] | None = None) -> Peer:
         frame(DATA, 0, 1),
         frame(DATA, 8, 1, bytes(1)),
         frame(0xBE, 0, 0, b"unknown"),
+        frame(GOAWAY, 0, 0, bytes(8)),
         window_update(0, 1),
         window_update(1, 1),
     ],
@@ -62,6 +65,7 @@ def opened(make: Callable[[Outlet], Recorder] | None = None) -> Peer:
         "empty DATA",
         "padding only",
         "unknown",
+        "GOAWAY",
         "WINDOW_UPDATE",
         "WINDOW_UPDATE of a stream",
     ],
@@ -153,6 +157,130 @@ def test_a_peer_that_asks_and_does_not_read_is_left() -> None:
     for _ in range(110):
         peer.connection.receive(frame(PING, 0, 0, bytes(8)) * 100)
     assert peer.world.is_closing
+
+
+def ended(peer: Peer, stream_id: int) -> None:
+    """A stream that was closed by both sides."""
+    peer.send(peer.headers(stream_id, end=True))
+    peer.handler.outlet.close()
+    peer.read()
+
+
+def given_up(peer: Peer, stream_id: int) -> None:
+    """A stream that we ended while the peer still sent."""
+    peer.send(peer.headers(stream_id))
+    peer.handler.outlet.close()
+    peer.read()
+
+
+@pytest.mark.parametrize("end", [ended, given_up])
+@pytest.mark.parametrize("kind", ["DATA", "RST_STREAM", "trailers"])
+def test_a_flood_on_streams_that_are_gone_ends_the_connection(
+    end: Callable[[Peer, int], None], kind: str
+) -> None:
+    peer = opened()
+    end(peer, 3)
+    block = peer.headers(3, fields=[("x", "y")], end=True)
+    late = {"DATA": data(3, b"x"), "RST_STREAM": rst_stream(3, ErrorCode.CANCEL)}.get(kind, block)
+
+    frames = [f for _ in range(600) for f in peer.send(late)]
+
+    goaways = [f.error for f in frames if f.kind == GOAWAY]
+    assert goaways in ([ErrorCode.ENHANCE_YOUR_CALM], [ErrorCode.STREAM_CLOSED])
+
+
+def test_a_second_block_of_trailers_is_refused_and_many_end_the_connection() -> None:
+    peer = opened()
+    frames = []
+    for number in range(150):
+        stream_id = 2 * number + 3
+        trailers = peer.headers(stream_id, fields=[("x", "y")], end=True)
+        frames += peer.send(peer.headers(stream_id), trailers, trailers)
+    assert resets_in(frames)[3] is ErrorCode.STREAM_CLOSED
+    assert goaway_in(frames) is ErrorCode.ENHANCE_YOUR_CALM
+
+
+def test_trailers_over_the_limit_end_the_connection() -> None:
+    peer = opened()
+    large = peer.headers(1, fields=[(f"x-{n}", "v" * 900) for n in range(80)], end=True)[9:]
+    pieces = [large[at : at + 16_000] for at in range(0, len(large), 16_000)]
+    frames = peer.send(
+        frame(HEADERS, 1, 1, pieces[0]),
+        *[frame(CONTINUATION, 0, 1, piece) for piece in pieces[1:-1]],
+        frame(CONTINUATION, END_HEADERS, 1, pieces[-1]),
+    )
+    assert goaway_in(frames) is ErrorCode.ENHANCE_YOUR_CALM
+
+
+def test_streams_over_the_announced_number_are_refused_and_a_flood_ends_the_connection() -> None:
+    peer = Peer(limits=FEW)
+    peer.greet()
+    frames = peer.send(*(peer.headers(2 * number + 1) for number in range(60)))
+    assert list(resets_in(frames).values()) == [ErrorCode.REFUSED_STREAM] * 10
+    assert len(peer.handlers) == 50
+
+    frames = peer.send(*(peer.headers(2 * number + 1) for number in range(60, 200)))
+
+    assert goaway_in(frames) is ErrorCode.ENHANCE_YOUR_CALM
+    assert len(peer.handlers) == 50
+    assert peer.budget.streams.count == 0
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        b"\x82" * 15_000,
+        b"\x90" * 15_000,
+        b"\x00\x00\x00" * 5_000,
+        b"\x00\x01a\xff\xa0\x75" + b"\x00" * 15_000,
+        b"\x3f\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+        b"\x7f" + b"\xff" * 15_000,
+        b"\x20" * 15_000,
+    ],
+    ids=[
+        "one field of the static table",
+        "a field with a value",
+        "fields without names",
+        "a text in Huffman's code",
+        "a table of any size",
+        "an index without end",
+        "changes of the table",
+    ],
+)
+@pytest.mark.parametrize("is_greeted", [True, False], ids=["stateless", "with a table"])
+def test_a_block_that_unpacks_to_much_is_given_up_early(block: bytes, is_greeted: bool) -> None:
+    peer = Peer(limits=FEW)
+    if is_greeted:
+        peer.greet()
+    else:
+        peer.send(PREFACE, frame(SETTINGS, 0, 0))
+    tracemalloc.start()
+    try:
+        peer.send(frame(HEADERS, END_HEADERS | 1, 1, block))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2_000_000
+    assert peer.handlers == []
+
+
+def test_zero_windows_on_many_streams_hold_no_more_than_may_be_held() -> None:
+    budget = Budget(held=HeldBytes(100_000), streams=OpenStreams(1000))
+    peers = [Peer(budget=budget) for _ in range(3)]
+    for peer in peers:
+        peer.greet(settings_frame({Setting.INITIAL_WINDOW_SIZE: 0})[9:])
+        for number in range(50):
+            peer.send(peer.headers(2 * number + 1))
+            peer.handler.outlet.send((bytes(1500),))
+            peer.read()
+            assert budget.held.used <= 100_000 + 1500
+    codes = [code for peer in peers for code in peer.observer.codes]
+    assert codes == ["ResourceExhausted"] * len(codes)
+    assert len(codes) == 150 - 100_000 // 1500
+
+    for peer in peers:
+        peer.connection.lost()
+    assert budget.held.used == 0
 
 
 @pytest.mark.parametrize("cut", [9, 4, 1])
