@@ -29,15 +29,23 @@ class Sampler:
 
     def __init__(self) -> None:
         self.samples = Samples()
+        self._is_looking = False
 
     def start(self) -> None:
         """Look every INTERVAL_SECONDS, or as often as the kernel's clock ticks."""
-        signal.signal(signal.SIGPROF, lambda _, frame: self._look(frame))
+        signal.signal(signal.SIGPROF, self._on_signal)
         signal.setitimer(signal.ITIMER_PROF, INTERVAL_SECONDS, INTERVAL_SECONDS)
 
     def stop(self) -> None:
         """Look no more."""
         signal.setitimer(signal.ITIMER_PROF, 0)
+
+    def _on_signal(self, _: int, frame: FrameType | None) -> None:
+        if self._is_looking:  # the time that looking takes is not the server's
+            return
+        self._is_looking = True
+        self._look(frame)
+        self._is_looking = False
 
     def _look(self, frame: FrameType | None) -> None:
         # Python tells of a signal at the next call or turn of a loop. A function that has only just
