@@ -42,6 +42,7 @@ from epp.framework.scheduling import (
     ProfileResult,
     SchedulingResult,
     Scorer,
+    SparseScores,
 )
 from epp.framework.usage import Usage
 
@@ -100,6 +101,7 @@ __all__ = [
     "Scope",
     "Scorer",
     "Screener",
+    "SparseScores",
     "Stability",
     "TerminationCause",
     "Usage",

@@ -37,6 +37,19 @@ class Scorer(Plugin):
         """
 
 
+class SparseScores(list[float]):
+    """Scores that are 0 but for few, so that few have to be looked at; not to be changed."""
+
+    __slots__ = ("others",)
+
+    def __init__(self, count: int, others: Mapping[int, float]) -> None:
+        """`others` are those that differ, by the place of their endpoint among `count`."""
+        super().__init__([0.0] * count)
+        for place, score in others.items():
+            self[place] = score
+        self.others = others
+
+
 class MetricsScorer(Scorer):
     """A scorer that looks at nothing but what model servers report, whatever the request.
 

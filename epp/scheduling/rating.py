@@ -8,7 +8,7 @@ from itertools import islice
 from operator import add
 from typing import TYPE_CHECKING, TypeAlias
 
-from epp.framework.scheduling import MetricsScorer, Scorer, ScorerResult
+from epp.framework.scheduling import MetricsScorer, Scorer, ScorerResult, SparseScores
 from epp.scheduling.overruns import Overruns
 from epp.support.plugin_faults import PLUGIN_FAULTS, PluginFault
 
@@ -37,8 +37,8 @@ class WeightedScorer:
         return cls(step, weight, plugin if isinstance(plugin, MetricsScorer) else None)
 
 
-_Said: TypeAlias = tuple[ScorerResult, list[float]]
-"""The scores of a scorer, and the same weighted."""
+_Said: TypeAlias = tuple[ScorerResult, "list[float] | dict[int, float]"]
+"""The scores of a scorer, and the same weighted: all of them, or by place those that are not 0."""
 
 
 class Rating:
@@ -77,8 +77,13 @@ class Rating:
             if said is None:
                 continue
             result, weighted = said
-            totals = list(map(add, totals, weighted)) if totals else list(weighted)
             results.append(result)
+            if isinstance(weighted, list):
+                totals = list(map(add, totals, weighted)) if totals else weighted.copy()
+                continue
+            totals = totals or [0.0] * len(candidates)
+            for place, term in weighted.items():
+                totals[place] += term
         return totals or [0.0] * len(candidates), results
 
     def _look_at(self, candidates: Sequence[Endpoint]) -> None:
@@ -107,7 +112,7 @@ class Rating:
             seconds = self._now() - started
             step.took(seconds)
             self._watch(plugin, seconds)
-        weighted = [weight * score for score in scores]
+        weighted = _weighted(weight, scores)
         if by_metrics is None:
             return ScorerResult(step.name, weight, scores), weighted
         # A tuple, since it is shown with every request until the metrics change.
@@ -122,6 +127,8 @@ class Rating:
 
 def _clamped(given: Iterable[float], count: int) -> list[float]:
     """Scores of which each is 0 to 1; raises if they are not so many numbers."""
+    if type(given) is SparseScores and _fits(given, count):
+        return given
     scores = [
         score if 0.0 <= score <= 1.0 else _nearest(score)
         for score in map(float, islice(given, count + 1))
@@ -129,6 +136,16 @@ def _clamped(given: Iterable[float], count: int) -> list[float]:
     if len(scores) != count:
         raise PluginFault(f"{len(scores)} scores for {count} endpoints")
     return scores
+
+
+def _fits(scores: SparseScores, count: int) -> bool:
+    return len(scores) == count and all(0.0 <= each <= 1.0 for each in scores.others.values())
+
+
+def _weighted(weight: float, scores: list[float]) -> list[float] | dict[int, float]:
+    if type(scores) is SparseScores:
+        return {place: weight * score for place, score in scores.others.items()}
+    return [weight * score for score in scores]
 
 
 def _nearest(score: float) -> float:

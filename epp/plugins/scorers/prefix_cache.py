@@ -11,8 +11,11 @@ from epp.framework.data_types import PREFIX_MATCH, PrefixMatch
 from epp.framework.endpoint import Endpoint
 from epp.framework.plugin import Parameters, PluginContext, Stability
 from epp.framework.request import InferenceRequest
-from epp.framework.scheduling import Scorer
+from epp.framework.scheduling import Scorer, SparseScores
 from epp.plugins.shared_values import computed_once
+
+MANY = 4
+"""One of so many endpoints holds some of the prompt: then each of them is looked at."""
 
 
 class PrefixCacheParameters(Parameters):
@@ -50,7 +53,13 @@ class PrefixCacheScorer(Scorer):
 
     def score(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[float]:
         """The matched share of the prompt, mixed with the squared length of the match."""
-        return computed_once(self._score_of, self._matches.values(request, endpoints))
+        matches = self._matches.values(request, endpoints)
+        holding = [place for place, match in enumerate(matches) if match and match.match_blocks]
+        if len(holding) * MANY > len(matches):
+            return computed_once(self._score_of, matches)
+        return SparseScores(
+            len(matches), {place: self._score_of(matches[place]) for place in holding}
+        )
 
     def _score_of(self, match: PrefixMatch | None) -> float:
         if match is None or match.total_blocks == 0:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from epp.framework.endpoint import Endpoint, EndpointMetrics
-from epp.framework.scheduling import MetricsScorer, ProfileResult, Scorer
+from epp.framework.scheduling import MetricsScorer, ProfileResult, Scorer, SparseScores
 from epp.plugins.scorers.kv_cache_utilization import KvCacheUtilizationScorer
 from epp.plugins.scorers.load_aware import LoadAwareParameters, LoadAwareScorer
 from epp.plugins.scorers.queue import QueueScorer
@@ -17,7 +18,7 @@ from epp.scheduling.overruns import MOST_IN_A_ROW
 from epp.scheduling.profile import SchedulerProfile
 from epp.scheduling.rating import SCORER_BUDGET_SECONDS
 from epp.testing import FakeContext, endpoint_of, request_of
-from tests.fakes.scheduling import PicksBest, Remembers, Scores
+from tests.fakes.scheduling import Answers, PicksBest, Remembers, Scores
 
 SIZE = 5
 
@@ -118,6 +119,38 @@ def test_other_candidates_are_scored_anew() -> None:
     totals = [keeping.run(request_of(), endpoints[:count]).totals for count in (2, 1, 2)]
 
     assert totals == [[0.5, 1.0], [0.5], [0.5, 1.0]]
+
+
+@given(
+    others=st.dictionaries(st.integers(0, SIZE - 1), st.floats() | st.integers(-1, 2)),
+    before=st.floats(0, 1),
+    weight=st.floats(-10, 10),
+)
+def test_sparse_scores_count_like_any_others(
+    others: dict[int, float], before: float, weight: float
+) -> None:
+    dense = [others.get(place, 0.0) for place in range(SIZE)]
+    first = (Scores(lambda _: before, "first"), 0.3)
+
+    for rated in ([], [first]):
+        sparse_result, dense_result = (
+            profile(*rated, (Answers(scores), weight), first).run(request_of(), pool())
+            for scores in (SparseScores(SIZE, others), dense)
+        )
+        assert sparse_result.totals == dense_result.totals
+        assert said(sparse_result) == said(dense_result)
+
+
+@pytest.mark.parametrize("count", [SIZE - 1, SIZE + 1])
+def test_sparse_scores_must_be_as_many_as_endpoints(count: int) -> None:
+    observer = Remembers()
+
+    result = profile((Answers(SparseScores(count, {0: 1.0})), 1.0), observer=observer).run(
+        request_of(), pool()
+    )
+
+    assert result.totals == [0.0] * SIZE
+    assert observer.errors == {("Scorer", "answers", "answers"): 1}
 
 
 def test_a_picker_that_changes_totals_changes_those_of_its_request_only() -> None:

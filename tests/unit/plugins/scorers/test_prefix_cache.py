@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from epp.framework.data_types import PREFIX_MATCH, PrefixMatch
 from epp.plugins.scorers.prefix_cache import PrefixCacheParameters, PrefixCacheScorer
@@ -37,6 +39,28 @@ def test_score_is_the_matched_share_mixed_with_its_length(
     put(PREFIX_MATCH, request, found)
 
     assert scorer.score(request, endpoints) == pytest.approx(expected, abs=1e-6)
+
+
+@given(
+    blocks=st.lists(st.none() | st.integers(0, 3) | st.just(0), min_size=1, max_size=40),
+    weight=st.sampled_from([0.0, 0.25]),
+)
+def test_an_endpoint_scores_the_same_however_many_others_hold_something(
+    blocks: list[int | None], weight: float
+) -> None:
+    scorer = built(PrefixCacheScorer, match_length_weight=weight)
+    endpoints = [endpoint_of(f"e{number}") for number in range(len(blocks))]
+    request = request_of()
+    found = {
+        endpoint: PrefixMatch(count, 3, 64)
+        for endpoint, count in zip(endpoints, blocks, strict=True)
+        if count is not None
+    }
+    put(PREFIX_MATCH, request, found)
+
+    alone = [scorer.score(request, [endpoint])[0] for endpoint in endpoints]
+
+    assert list(scorer.score(request, endpoints)) == alone
 
 
 def test_without_any_match_data_everybody_gets_0() -> None:
