@@ -72,7 +72,7 @@ class ControlFrames:
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE by nothing")
             connection.outbox.widen(increment)
         elif increment == 0:
-            connection.table.check_not_idle(stream_id)
+            connection.table.past.check_not_idle(stream_id)
             raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE by nothing")
         else:
             connection.table.widen(stream_id, increment)

@@ -20,7 +20,7 @@ from epp.transport.native.header_blocks import HeaderBlocks
 from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.methods import StreamMethod
 from epp.transport.native.outbox import Outbox, Timer
-from epp.transport.native.recent_streams import RecentStreams
+from epp.transport.native.past_streams import PastStreams
 from epp.transport.native.refused_request import RefusedRequest
 from epp.transport.native.request_head import RequestHead, trailers_fault
 from epp.transport.native.responses import trailers_only
@@ -59,9 +59,8 @@ class StreamTable:
         self._resets = resets
         self._streams: dict[int, Stream] = {}
         self._all_streams = budget.streams
-        self._not_wanted = RecentStreams()
+        self.past = PastStreams()
         self._receive_window = limits.receive_window
-        self._last_stream_id = 0
         self.low_water = limits.receive_window // 2
 
     def __len__(self) -> int:
@@ -99,7 +98,7 @@ class StreamTable:
         """Take a whole header block (RFC 9113 §8.1)."""
         stream_id, end_stream, depends_on_itself, block = header_block
         stream = self._streams.get(stream_id)
-        if stream is not None or stream_id <= self._last_stream_id or stream_id % 2 == 0:
+        if stream is not None or not self.past.is_idle(stream_id) or stream_id % 2 == 0:
             trailers = self.header_blocks.others(block)
             if stream is None:
                 self._on_closed(stream_id, is_headers=True)
@@ -110,10 +109,10 @@ class StreamTable:
                 raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, "malformed trailers")
             stream.receive_end()
             return
-        self._last_stream_id = stream_id
+        self.past.last_id = stream_id
         head = self.header_blocks.request(block)
         if not self.takes_streams:
-            self._not_wanted.add(stream_id)  # RFC 9113 §6.8: the peer tries them elsewhere
+            self.past.add(stream_id)  # RFC 9113 §6.8: the peer tries them elsewhere
         elif depends_on_itself or head.malformed:
             raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, head.malformed)
         elif len(self._streams) >= self.limits.max_streams:
@@ -128,7 +127,7 @@ class StreamTable:
         """The peer gave a stream up (RFC 9113 §6.4)."""
         if len(payload) != _RST_STREAM_BYTES:
             raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "RST_STREAM of a wrong size")
-        self.check_not_idle(stream_id)
+        self.past.check_not_idle(stream_id)
         stream = self._streams.get(stream_id)
         if stream is None:
             self.spend_noise()
@@ -142,7 +141,7 @@ class StreamTable:
         stream = self._streams.get(fault.stream_id)
         if stream is not None:
             stream.abandon(StatusCode.INTERNAL)
-        elif self._is_idle(fault.stream_id):  # RFC 9113 §6.4: idle streams can't be reset
+        elif self.past.is_idle(fault.stream_id):  # RFC 9113 §6.4: idle streams can't be reset
             raise ConnectionFault(fault.code, str(fault)) from fault
         self._reset(fault.stream_id, fault.code)
 
@@ -150,7 +149,7 @@ class StreamTable:
         """The peer takes more on one stream."""
         stream = self._streams.get(stream_id)
         if stream is None:
-            self.check_not_idle(stream_id)
+            self.past.check_not_idle(stream_id)
         else:
             stream.widen(increment)
 
@@ -190,18 +189,10 @@ class StreamTable:
         for stream in list(self._streams.values()):
             end(stream)
 
-    def check_not_idle(self, stream_id: int) -> None:
-        """RFC 9113 §5.1: on a stream that was never opened there is nothing to say."""
-        if self._is_idle(stream_id):
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a frame on an idle stream")
-
     def spend_noise(self, frames: int = 1) -> None:
         """Count frames that bring nothing."""
         if not self.noise.spend(frames):
             raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too many frames for nothing")
-
-    def _is_idle(self, stream_id: int) -> bool:
-        return stream_id > self._last_stream_id or stream_id % 2 == 0
 
     def _open(self, stream_id: int, head: RequestHead, end_stream: bool) -> None:
         method = self._methods.get(head.path)
@@ -241,17 +232,13 @@ class StreamTable:
 
     def _on_closed(self, stream_id: int, *, is_headers: bool = False) -> None:
         """A frame for a stream that is not open (RFC 9113 §5.1)."""
-        self.check_not_idle(stream_id)
+        self.past.check_not_idle(stream_id)
         self.spend_noise()
-        if stream_id in self._not_wanted:
-            return
-        if is_headers:
-            raise ConnectionFault(ErrorCode.STREAM_CLOSED, "HEADERS on a closed stream")
-        raise StreamFault(stream_id, ErrorCode.STREAM_CLOSED, "a frame on a closed stream")
+        self.past.check_late(stream_id, is_headers=is_headers)
 
     def _reset(self, stream_id: int, code: ErrorCode) -> None:
         self.outbox.control(rst_stream(stream_id, code))
-        self._not_wanted.add(stream_id)
+        self.past.add(stream_id)
 
     def _spend_reset(self) -> None:
         if not self._resets.spend():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from epp.transport.native.budgets import Budget, HeadCache, HeldBytes, OpenStreams
 from epp.transport.native.frames import PREFACE, SETTINGS, ErrorCode, frame, rst_stream
 from epp.transport.native.limits import ConnectionLimits
-from epp.transport.native.recent_streams import RecentStreams
 from epp.transport.native.request_head import RequestHead
 from tests.fakes.http2_peer import Peer, data, message, resets_in
 
@@ -80,12 +79,3 @@ def test_the_cache_of_heads_is_bounded() -> None:
         cache.put(b"%d" % number, RequestHead())
         assert len(cache) <= 256
     assert cache.get(b"9999") == RequestHead()
-
-
-def test_the_last_thousands_of_streams_are_remembered() -> None:
-    recent = RecentStreams()
-    for stream_id in range(1, 20_001, 2):
-        recent.add(stream_id)
-    assert all(stream_id in recent for stream_id in range(11_809, 20_001, 2))
-    assert not any(stream_id in recent for stream_id in range(1, 11_808, 2))
-    assert 20_001 not in recent
