@@ -54,11 +54,17 @@ class DataLayer:
         self._metrics = metrics
         self._settings = settings or DataLayerSettings()
         self._now = now
-        self._pages = pages or Pages(self._settings.timeout_seconds, self._settings.max_connections)
+        timetable = Timetable(now)
+        self._pages = pages or Pages(
+            timetable,
+            now,
+            timeout_seconds=self._settings.timeout_seconds,
+            max_connections=self._settings.max_connections,
+        )
         self._pace = Pace(self._settings, now, self._hasten_soon)
         context = PollContext(
             pages=self._pages,
-            timetable=Timetable(now),
+            timetable=timetable,
             report=ReadabilityLog(),
             timeout=self._settings.timeout_seconds,
             rng=rng,

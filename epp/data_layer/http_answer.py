@@ -8,26 +8,23 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-MAX_BODY_BYTES = 8 * 1024 * 1024
-MAX_HEAD_BYTES = 64 * 1024
+from epp.data_layer.http_head import (
+    LONGEST_LENGTH,
+    MAX_BODY_BYTES,
+    MAX_HEAD_BYTES,
+    Framing,
+    NotUnderstood,
+    TooLarge,
+    around_length,
+    framing_of,
+)
+
 MAX_CHUNKS = 64 * 1024
 """Of one answer: each costs more than its few bytes, and is read in one go with those beside it."""
 
 _PROTOCOL = b"HTTP/1."
-_NAMES = (b"content-length", b"transfer-encoding", b"connection", b"content-encoding")
-_SWITCHING_PROTOCOLS = 101
 _OK = 200
-_NO_CONTENT = 204
-_NOT_MODIFIED = 304
 _LONGEST_CHUNK_LINE = 1024
-
-
-class NotUnderstood(Exception):
-    """The answer is not one this reader knows how to read."""
-
-
-class TooLarge(Exception):
-    """The answer is larger than any page of metrics."""
 
 
 class Answer(NamedTuple):
@@ -39,17 +36,11 @@ class Answer(NamedTuple):
     """Whether no other answer can follow on this connection."""
 
 
-class _Framing(NamedTuple):
-    status: int
-    size: int | None
-    chunked: bool
-    is_last: bool
-
-
 class AnswerReader:
     """One answer after another; `feed` it what comes, `finish` it when the connection ends."""
 
     __slots__ = (
+        "_around_length",
         "_body_size",
         "_chunk_count",
         "_chunked",
@@ -67,7 +58,8 @@ class AnswerReader:
 
     def __init__(self) -> None:
         self._head = b""
-        self._framing = _Framing(0, None, False, False)
+        self._around_length = (b"", b"")
+        self._framing = Framing(0, None, False, False)
         self._reset()
 
     def _reset(self) -> None:
@@ -89,7 +81,11 @@ class AnswerReader:
 
         Raises `NotUnderstood` or `TooLarge`, after which the connection is of no use.
         """
-        self.is_untouched = False
+        if self.is_untouched:
+            answer = self._like_the_last(data)
+            if answer is not None:
+                return answer
+            self.is_untouched = False
         if not self._status:
             data = self._pending + data
             rest = self._read_heads(data)
@@ -102,6 +98,21 @@ class AnswerReader:
         if self._size is None or self._body_size < self._size:
             return None
         return self._complete(surplus=self._body_size > self._size)
+
+    def _like_the_last(self, data: bytes) -> Answer | None:
+        """The answer, if this is all of it and its head is the last one but for the length."""
+        before, after = self._around_length
+        if not before or not data.startswith(before):
+            return None
+        start = len(before)
+        end = data.find(after, start, start + LONGEST_LENGTH + len(after))
+        if end < 0:
+            return None
+        digits, body = data[start:end], end + len(after)
+        if not digits.isdigit() or int(digits) != len(data) - body:
+            return None
+        status, _, _, is_last = self._framing
+        return Answer(status, data[body:], is_last)
 
     def finish(self) -> Answer | None:
         """The connection has ended: the answer, if that is how its end is told."""
@@ -136,8 +147,9 @@ class AnswerReader:
     def _read_head(self, head: bytes) -> None:
         # Within a second most servers repeat theirs to the byte, the date included.
         if head != self._head:
-            self._framing = _framing_of(head)
+            self._framing = framing_of(head)
             self._head = head
+            self._around_length = around_length(head, self._framing)
         self._status, self._size, self._chunked, self._is_last = self._framing
 
     def _read_chunks(self, data: bytes) -> Answer | None:
@@ -192,46 +204,6 @@ class AnswerReader:
         answer = Answer(self._status, body, self._is_last or surplus)
         self._reset()
         return answer
-
-
-def _framing_of(head: bytes) -> _Framing:
-    lines = head.lower().split(b"\r\n")
-    version, status = lines[0][7:9], lines[0][9:12]
-    if version not in (b"0 ", b"1 ") or not status.isdigit():
-        raise NotUnderstood("status line")
-    fields: dict[bytes, bytes] = {}
-    for line in lines[1:]:
-        name, colon, value = line.partition(b":")
-        if not colon or name[:1] in (b" ", b"\t"):
-            raise NotUnderstood("header line")
-        if name in _NAMES:
-            if name in fields:
-                raise NotUnderstood(f"{name.decode()} more than once")
-            fields[name] = value.strip()
-    return _framing(int(status), fields, is_old=version == b"0 ")
-
-
-def _framing(status: int, fields: dict[bytes, bytes], *, is_old: bool) -> _Framing:
-    if status == _SWITCHING_PROTOCOLS or status < 100:
-        raise NotUnderstood(f"status {status}")
-    if fields.get(b"content-encoding", b"identity") != b"identity":
-        raise NotUnderstood("content-encoding")
-    connection = fields.get(b"connection", b"")
-    is_last = b"close" in connection or (is_old and b"keep-alive" not in connection)
-    coding, length = fields.get(b"transfer-encoding"), fields.get(b"content-length")
-    if coding is not None:
-        if coding != b"chunked" or length is not None or is_old:
-            raise NotUnderstood("transfer-encoding")
-        return _Framing(status, None, True, is_last)
-    if status in (_NO_CONTENT, _NOT_MODIFIED):
-        return _Framing(status, 0, False, is_last)
-    if length is None:
-        return _Framing(status, None, False, True)
-    if not length.isdigit():
-        raise NotUnderstood("content-length")
-    if len(length) > len(str(MAX_BODY_BYTES)) or int(length) > MAX_BODY_BYTES:
-        raise TooLarge(f"more than {MAX_BODY_BYTES} bytes of body")
-    return _Framing(status, int(length), False, is_last)
 
 
 def _chunk_size(line: bytearray) -> int:

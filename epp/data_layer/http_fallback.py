@@ -7,8 +7,8 @@ import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from epp.data_layer.http_answer import MAX_BODY_BYTES
 from epp.data_layer.http_client import ACCEPT
+from epp.data_layer.http_head import MAX_BODY_BYTES
 from epp.data_layer.page import PageReader, reason_of
 from epp.support.addresses import join_host_port
 

@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from epp.data_layer.connection_budget import ConnectionBudget
-from epp.data_layer.http_client import RawPage, is_plain
+from epp.data_layer.http_client import RawClient, RawPage, is_plain
 from epp.data_layer.http_fallback import CompleteClient
+from epp.data_layer.inbox import Inbox
 from epp.data_layer.page import Page, PageReader
 from epp.support.tasks import TaskOwner
 
 if TYPE_CHECKING:
+    from epp.data_layer.timetable import Timetable
     from epp.framework.data_layer import HttpTarget
 
 
 class Pages:
     """Opens pages, and owns what they share."""
 
-    def __init__(self, timeout_seconds: float, max_connections: int) -> None:
+    def __init__(
+        self,
+        timetable: Timetable,
+        now: Callable[[], float],
+        *,
+        timeout_seconds: float,
+        max_connections: int,
+    ) -> None:
         self._tasks = TaskOwner()
-        self._budget = ConnectionBudget(max_connections)
+        self._inbox = Inbox(timetable, now)
+        self._raw = RawClient(
+            tasks=self._tasks, inbox=self._inbox, budget=ConnectionBudget(max_connections)
+        )
         self._complete = CompleteClient(self._tasks, timeout_seconds, max_connections)
 
     def open(self, target: HttpTarget, reader: PageReader) -> Page:
         """The page `target` names; nothing is asked yet."""
         if is_plain(target):
-            return _PlainPage(target, reader, self._tasks, self._budget, self._complete)
+            return _PlainPage(target, reader, self._raw, self._complete)
         return self._complete.page(target, reader)
 
     async def aclose(self) -> None:
         """Let go of everything; close the pages first."""
         await self._tasks.aclose()
+        self._inbox.close()
         await self._complete.aclose()
 
 
@@ -41,12 +55,11 @@ class _PlainPage:
         self,
         target: HttpTarget,
         reader: PageReader,
-        tasks: TaskOwner,
-        budget: ConnectionBudget,
+        raw: RawClient,
         complete: CompleteClient,
     ) -> None:
         self._reader = reader
-        self._raw = RawPage(target, reader, tasks, budget, self._change)
+        self._raw = RawPage(target, reader, raw, self._change)
         told = PageReader(page=reader.page, failure=self._complete_failed)
         self._complete = complete.page(target, told)
         self._current: Page = self._raw

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from itertools import count
 
 MOST_PER_TURN = 16
 """Calls of one turn: each is a request, and its answer comes at the same time as the others'."""
@@ -32,7 +31,7 @@ class Timetable:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._numbers = count(1)
+        self._newest = 0
         self._entries: list[tuple[float, int, Appointment]] = []
         self._void = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -45,7 +44,7 @@ class Timetable:
         """Call it at this time instead of any other; needs a running event loop."""
         if appointment.number:
             self.cancel(appointment)
-        number = appointment.number = next(self._numbers)
+        number = appointment.number = self._newest = self._newest + 1
         heappush(self._entries, (due, number, appointment))
         if self._timer is None or due < self._due:
             self._arm()
@@ -75,9 +74,11 @@ class Timetable:
     def _turn(self) -> None:
         entries = self._entries
         limit = self._now() + _TOGETHER_SECONDS
-        left = MOST_PER_TURN
+        newest, left = self._newest, MOST_PER_TURN
         try:
             while left and entries and entries[0][0] <= limit:
+                if entries[0][1] > newest:  # made in this turn, for the next
+                    break
                 _, number, appointment = heappop(entries)
                 if number != appointment.number:
                     self._void -= 1

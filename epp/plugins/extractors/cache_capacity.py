@@ -6,12 +6,11 @@ import math
 from typing import NamedTuple
 
 from epp.plugins.extractors.engine_mappings import EngineMapping
+from epp.plugins.extractors.family_lines import FamilyLines
 from epp.plugins.extractors.metric_spec import MetricSpec
-from epp.plugins.extractors.page_scanner import labels_of, sample_lines
+from epp.plugins.extractors.page_scanner import labels_of
+from epp.plugins.extractors.signal_reader import MAX_REMEMBERED, SignalReader
 from epp.plugins.extractors.signals import distinct, newest
-
-MAX_REMEMBERED = 65_536
-"""Bytes of unchanged lines that are kept for one endpoint."""
 
 _MAX_DIGITS = 15
 
@@ -31,34 +30,37 @@ class CapacityReader:
 
     def __init__(self, mapping: EngineMapping) -> None:
         self._mapping = mapping
+        self._info = FamilyLines(mapping.cache_info.needle) if mapping.cache_info else None
+        self._block_size = SignalReader(mapping.block_size) if mapping.block_size else None
+        self._num_blocks = SignalReader(mapping.num_blocks) if mapping.num_blocks else None
         self._lines = b""
         self._capacity = NOTHING
         self._problems: list[str] = []
 
     def read(self, page: bytes, problems: list[str]) -> Capacity:
         """Block size and number of blocks; what is wrong is added to `problems`."""
-        mapping = self._mapping
         size, blocks = NOTHING
-        if mapping.cache_info is not None:
-            size, blocks = self._read_labels(page, mapping.cache_info, problems)
-        if not size and mapping.block_size is not None:
-            size = _whole(mapping.block_size.read(page, problems), size)
-        if blocks is None and mapping.num_blocks is not None:
-            blocks = _whole(mapping.num_blocks.read(page, problems), blocks)
+        if self._info is not None:
+            size, blocks = self._read_labels(self._info.on(page), problems)
+        if not size and self._block_size is not None:
+            size = _whole(self._block_size.read(page, problems), size)
+        if blocks is None and self._num_blocks is not None:
+            blocks = _whole(self._num_blocks.read(page, problems), blocks)
         return Capacity(size, blocks)
 
-    def _read_labels(self, page: bytes, spec: MetricSpec, problems: list[str]) -> Capacity:
-        lines = sample_lines(page, spec.needle)
+    def _read_labels(self, lines: bytes, problems: list[str]) -> Capacity:
         if lines != self._lines:
             self._problems = []
-            self._capacity = self._parsed(lines, spec)
+            self._capacity = self._parsed(lines)
             self._lines = lines if len(lines) <= MAX_REMEMBERED else b""
         elif not lines:
             return NOTHING
         problems += self._problems
         return self._capacity
 
-    def _parsed(self, lines: bytes, spec: MetricSpec) -> Capacity:
+    def _parsed(self, lines: bytes) -> Capacity:
+        spec = self._mapping.cache_info
+        assert spec is not None
         selected = spec.select(lines) if lines else []
         series = [one for one in selected if not math.isnan(one[1])]
         if len(series) < len(selected):

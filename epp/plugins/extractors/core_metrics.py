@@ -13,20 +13,52 @@ from epp.plugins.extractors.engine_choice import EngineChoice
 from epp.plugins.extractors.engine_mappings import EngineMapping
 from epp.plugins.extractors.lora_adapters import AdaptersReader
 from epp.plugins.extractors.page_scanner import is_exposition
-from epp.plugins.extractors.signals import required
+from epp.plugins.extractors.signal_reader import SignalReader
+from epp.plugins.extractors.signals import Signal, required
 
 
 class _Readers:
     """What reads the pages of one endpoint as one engine; remembers what rarely changes."""
 
-    __slots__ = ("adapters", "capacity", "engines", "is_labelled", "mapping")
+    __slots__ = (
+        "adapters",
+        "capacity",
+        "custom",
+        "engines",
+        "is_labelled",
+        "kv_usage",
+        "mapping",
+        "running",
+        "waiting",
+    )
 
     def __init__(self, mapping: EngineMapping, *, is_labelled: bool, engines: EngineChoice) -> None:
         self.mapping = mapping
         self.engines = engines
         self.is_labelled = is_labelled
+        self.waiting = _reader(mapping.waiting)
+        self.running = _reader(mapping.running)
+        self.kv_usage = _reader(mapping.kv_usage)
         self.capacity = CapacityReader(mapping)
         self.adapters = AdaptersReader(mapping, mapping.lora) if mapping.lora else None
+        self.custom = [
+            (each.attribute, SignalReader(each.signal)) for each in mapping.custom_metrics
+        ]
+
+    def load(
+        self, page: bytes, problems: list[str]
+    ) -> tuple[float | None, float | None, float | None] | None:
+        """Waiting, running and KV-cache usage; None: nothing of these."""
+        load = (
+            required(self.waiting, page, problems),
+            required(self.running, page, problems),
+            required(self.kv_usage, page, problems),
+        )
+        return None if load == (None, None, None) else load
+
+
+def _reader(signal: Signal | None) -> SignalReader | None:
+    return SignalReader(signal) if signal else None
 
 
 class CoreMetricsExtractor(Extractor):
@@ -97,11 +129,11 @@ class CoreMetricsExtractor(Extractor):
         """
         problems: list[str] = []
         readers = self._readers_of(endpoint)
-        load = _load(payload, readers.mapping, problems)
+        load = readers.load(payload, problems)
         if load is None:
             problems.clear()
             readers = self._readers_shown(payload, endpoint, readers)
-            load = _load(payload, readers.mapping, problems)
+            load = readers.load(payload, problems)
         is_fresh = self._publish(payload, endpoint, readers, load, now, problems)
         if problems:
             raise ExtractionError("; ".join(problems[:8]), applied=is_fresh, count=len(problems))
@@ -146,9 +178,7 @@ class CoreMetricsExtractor(Extractor):
         now: float,
         problems: list[str],
     ) -> bool:
-        custom = bool(readers.mapping.custom_metrics) and self._publish_custom(
-            page, endpoint, readers.mapping, problems
-        )
+        custom = bool(readers.custom) and self._publish_custom(page, endpoint, readers, problems)
         adapters = readers.adapters.read(page, problems) if readers.adapters else None
         size, blocks = readers.capacity.read(page, problems)
         old = endpoint.metrics
@@ -172,25 +202,13 @@ class CoreMetricsExtractor(Extractor):
         return is_fresh
 
     def _publish_custom(
-        self, page: bytes, endpoint: Endpoint, mapping: EngineMapping, problems: list[str]
+        self, page: bytes, endpoint: Endpoint, readers: _Readers, problems: list[str]
     ) -> bool:
         is_any = False
-        for custom in mapping.custom_metrics:
+        for attribute, reader in readers.custom:
             # Absent it keeps its old value, as in the reference; a mistyped name has to be told.
-            value = required(custom.signal, page, problems)
+            value = required(reader, page, problems)
             if value is not None:
-                self._outputs[custom.attribute].put_on(endpoint, value)
+                self._outputs[attribute].put_on(endpoint, value)
                 is_any = True
         return is_any
-
-
-def _load(
-    page: bytes, mapping: EngineMapping, problems: list[str]
-) -> tuple[float | None, float | None, float | None] | None:
-    """Waiting, running and KV-cache usage; None: nothing of these."""
-    load = (
-        required(mapping.waiting, page, problems),
-        required(mapping.running, page, problems),
-        required(mapping.kv_usage, page, problems),
-    )
-    return None if load == (None, None, None) else load

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from epp.plugins.extractors.engine_mappings import ENGINE, EngineMapping
+from epp.plugins.extractors.family_lines import FamilyLines
 from epp.plugins.extractors.metric_spec import MetricSpec
 from epp.plugins.extractors.page_scanner import (
     MAX_SERIES,
     Series,
     labels_of,
-    sample_lines,
 )
 
 RUNNING = b"running_lora_adapters"
@@ -38,6 +38,7 @@ class AdaptersReader:
 
     def __init__(self, mapping: EngineMapping, spec: MetricSpec) -> None:
         self._spec = spec
+        self._family = FamilyLines(spec.needle)
         self._per_engine = mapping.aggregation == "sum"
         self._label_sets: tuple[bytes, ...] = ()
         self._adapters: Adapters | None = None
@@ -45,10 +46,7 @@ class AdaptersReader:
 
     def read(self, page: bytes, problems: list[str]) -> Adapters | None:
         """The adapters; None: the page does not say. What is wrong is added to `problems`."""
-        # Most pages have none. Here rfind sees that in a third of the time that find takes.
-        if page.rfind(self._spec.needle[1:]) < 0:
-            return None
-        lines = sample_lines(page, self._spec.needle)
+        lines = self._family.on(page)
         series = self._spec.select(lines) if lines else []
         newest = self._newest(series)
         if not newest:

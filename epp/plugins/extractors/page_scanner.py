@@ -48,16 +48,26 @@ def needle_of(name: bytes) -> bytes:
 
 def sample_lines(page: bytes, needle: bytes) -> bytes:
     """The lines of a family, each begun by its newline; empty: there are none."""
-    size = len(needle)
-    if page[:1] != b"#" and page.startswith(needle[1:]):
+    if page.startswith(needle[1:]):
         page = b"\n" + page
+    start = first_sample(page, needle)
+    return lines_from(page, start, needle) if start >= 0 else b""
+
+
+def first_sample(page: bytes, needle: bytes) -> int:
+    """Where the first line of a family begins, with its newline; negative: nowhere."""
+    size = len(needle)
     start = page.find(needle)
     for _ in range(MAX_SERIES):
         if start < 0 or page[start + size : start + size + 1] in _AFTER_NAME:
             break
         start = page.find(needle, start + size)
-    if start < 0:
-        return b""
+    return start
+
+
+def lines_from(page: bytes, start: int, needle: bytes) -> bytes:
+    """The lines of a family, of which the first begins at `start`."""
+    size = len(needle)
     end = start
     for _ in range(MAX_SERIES):
         end = page.find(b"\n", end + size)
@@ -69,6 +79,11 @@ def sample_lines(page: bytes, needle: bytes) -> bytes:
                 break
             end = following
     return page[start:end]
+
+
+def has_sample(lines: bytes, needle: bytes) -> bool:
+    """Whether any of the lines is of the family, rather than of one with a longer name."""
+    return any(needle + after in lines for after in _AFTER_NAME)
 
 
 def series_of(lines: bytes, needle: bytes) -> list[Series]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from epp.plugins.extractors.metric_spec import MetricSpec
 from epp.plugins.extractors.page_scanner import MAX_SERIES, Series, labels_of, sample_lines
@@ -48,12 +48,11 @@ class Signal:
             lines = sample_lines(page, spec.needle)
             series = spec.select(lines) if lines else None
             if series:
-                return self._combined(series, spec, problems)
+                return self.combined(series, spec, problems)
         return None
 
-    def _combined(
-        self, series: list[Series], spec: MetricSpec, problems: list[str]
-    ) -> float | None:
+    def combined(self, series: list[Series], spec: MetricSpec, problems: list[str]) -> float | None:
+        """The number that these series of a family are."""
         lowest, highest, full = self.kind
         if len(series) == 1 and lowest <= series[0][1] <= full:
             return series[0][1]
@@ -81,7 +80,18 @@ class Signal:
         return sum(values) / (len(values) if self.combination == "mean" else 1)
 
 
-def required(signal: Signal | None, page: bytes, problems: list[str]) -> float | None:
+class NumberReader(Protocol):
+    """A signal, or what reads it from pages of one endpoint."""
+
+    @property
+    def specs(self) -> tuple[MetricSpec, ...]:
+        """Names of the signal, the preferred one first."""
+
+    def read(self, page: bytes, problems: list[str]) -> float | None:
+        """The number; None: it is not there. What is wrong with it is added to `problems`."""
+
+
+def required(signal: NumberReader | None, page: bytes, problems: list[str]) -> float | None:
     """The number of a signal, if there is such a signal; its absence is a problem."""
     if signal is None:
         return None

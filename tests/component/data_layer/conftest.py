@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import ipaddress
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from epp.data_layer.page import Page, PageReader
 from epp.data_layer.pages import Pages
+from epp.data_layer.timetable import Timetable
 from epp.framework.data_layer import HttpTarget
 from tests.fakes.page_server import PageServer, page_server
 
@@ -58,7 +60,12 @@ async def server() -> AsyncIterator[PageServer]:
 
 @pytest.fixture
 async def pages() -> AsyncIterator[Pages]:
-    pages = Pages(timeout_seconds=20, max_connections=MOST_CONNECTIONS)
+    pages = Pages(
+        Timetable(time.monotonic),
+        time.monotonic,
+        timeout_seconds=20,
+        max_connections=MOST_CONNECTIONS,
+    )
     yield pages
     await pages.aclose()
 

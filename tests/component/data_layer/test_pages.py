@@ -8,7 +8,7 @@ import ssl
 import pytest
 
 from epp.data_layer.connection_budget import REFUSED
-from epp.data_layer.http_answer import MAX_BODY_BYTES
+from epp.data_layer.http_head import MAX_BODY_BYTES
 from epp.data_layer.pages import Pages
 from epp.framework.data_layer import HttpTarget
 from tests.component.data_layer.conftest import MOST_CONNECTIONS, Authority, OpenPage, ReadPage

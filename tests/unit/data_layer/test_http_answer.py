@@ -6,15 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epp.data_layer.http_answer import (
-    MAX_BODY_BYTES,
-    MAX_CHUNKS,
-    MAX_HEAD_BYTES,
-    Answer,
-    AnswerReader,
-    NotUnderstood,
-    TooLarge,
-)
+from epp.data_layer.http_answer import MAX_CHUNKS, Answer, AnswerReader
+from epp.data_layer.http_head import MAX_BODY_BYTES, MAX_HEAD_BYTES, NotUnderstood, TooLarge
 
 OK = b"HTTP/1.1 200 OK\r\n"
 HELLO = OK + b"Content-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello"
@@ -163,3 +156,41 @@ def test_arbitrary_bytes_end_in_an_answer_or_in_a_refusal(pieces: list[bytes]) -
                 break
     except (NotUnderstood, TooLarge):
         pass
+
+
+def page(body: bytes, *lines: bytes, status: bytes = b"200 OK", length: int | None = None) -> bytes:
+    size = len(body) if length is None else length
+    head = b"\r\n".join((b"HTTP/1.1 " + status, *lines, b"content-length: %d" % size))
+    return head + b"\r\nserver: s\r\n\r\n" + body
+
+
+@given(
+    answers=st.lists(
+        st.one_of(
+            st.sampled_from([HELLO, CHUNKED, WITH_INTERIM, EMPTY]),
+            st.builds(
+                page,
+                st.binary(max_size=30),
+                st.sampled_from([b"date: 1", b"date: 2", b"connection: close"]),
+                status=st.sampled_from([b"200 OK", b"503 Busy", b"204 No Content"]),
+            ),
+        ),
+        max_size=8,
+    ),
+    last=st.builds(
+        page,
+        st.binary(max_size=12),
+        st.sampled_from([b"date: 1", b"content-length: 3", b"transfer-encoding: chunked"]),
+        length=st.one_of(st.none(), st.integers(0, 2_000_000)),
+    ),
+)
+def test_an_answer_is_read_as_if_it_were_the_first(answers: list[bytes], last: bytes) -> None:
+    def outcome(reader: AnswerReader, data: bytes) -> Answer | str | None:
+        try:
+            return reader.feed(data)
+        except (NotUnderstood, TooLarge) as error:
+            return repr(error)
+
+    reader = AnswerReader()
+    for data in (*answers, last):
+        assert outcome(reader, data) == outcome(AnswerReader(), data)

@@ -100,6 +100,24 @@ def test_one_may_make_its_next_appointment_when_it_is_called() -> None:
     story(told)
 
 
+def test_who_wants_to_be_called_again_at_once_lets_others_have_a_turn_between() -> None:
+    async def told(caller: Caller) -> None:
+        def again() -> None:
+            caller.kept.append(("again", caller.now()))
+            caller.table.set(repeated, caller.start)
+
+        repeated = Appointment(again)
+        caller.table.set(repeated, caller.start)
+        counts = []
+        for _ in range(10):
+            await asyncio.sleep(0)
+            counts.append(len(caller.kept))
+
+        assert max(later - sooner for sooner, later in pairwise(counts)) == 1
+
+    story(told)
+
+
 def test_a_fault_of_one_does_not_end_the_others() -> None:
     async def told(caller: Caller) -> None:
         faults: list[object] = []
