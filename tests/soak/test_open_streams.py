@@ -30,6 +30,8 @@ LARGEST_STREAM_BYTES = 200 * 1024
 LARGEST_GROWTH_BYTES = 8 * MIB
 """Of the process holding its streams, from the end of the warm-up to the last round. A leak of
 2 KiB per stream would be as much. Idle memory would tell less: it is given back in its time."""
+SPARE_FILES = 3
+"""What watches the pool file may be opened a moment after the base was taken."""
 
 
 class Crowd:
@@ -117,7 +119,9 @@ async def test_what_streams_hold_is_given_back_round_after_round(
         held: list[VitalSigns] = []
         for number in range(1, ROUNDS + 1):
             held.append(await hold_a_crowd(picker, started + SECONDS * number / ROUNDS))
-            idle = await becomes(picker, lambda now: now.open_files <= base.open_files)
+            idle = await becomes(
+                picker, lambda now: now.open_files <= base.open_files + SPARE_FILES
+            )
             report(number, base, held[-1], idle)
         assert base.resident_bytes < LARGEST_BASE_BYTES
         assert held[-1].resident_bytes - base.resident_bytes < LARGEST_STREAM_BYTES * STREAMS
