@@ -201,10 +201,12 @@ class Stack:
         pool: Sequence[Address] | None = None,
         has_pool_file: bool = True,
         response_bodies: bool = True,
+        tls: bool = False,
     ) -> None:
         """`pool`: the endpoints to begin with, where they are not all of `servers`.
 
         Without a pool file, flags or configuration have to say where endpoints are.
+        `tls` is for the way from Envoy to the pickers.
         """
         self.servers = tuple(servers)
         self.fail_open = fail_open
@@ -212,8 +214,9 @@ class Stack:
         self.access_log = folder / "access.log"
         self.write_pool(servers if pool is None else pool, fail_open=fail_open)
         pool_flags = [f"--pool-file={self.pool_file}"] if has_pool_file else []
+        security = ["--secure-serving"] if tls else []
         self.pickers = [
-            Picker(f"epp-{number}", folder, pool_flags, ports, picker_flags)
+            Picker(f"epp-{number}", folder, pool_flags, ports, [*security, *picker_flags])
             for number in range(1, pickers + 1)
         ]
         settings = EnvoySettings(
@@ -225,6 +228,7 @@ class Stack:
             access_log=str(self.access_log),
             max_request_body_bytes=max_request_body_bytes,
             response_bodies=response_bodies,
+            epp_tls=tls,
         )
         self.gateway = Gateway("envoy", folder, settings)
 
