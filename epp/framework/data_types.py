@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from epp.framework.data import DataType, Scope
 from epp.framework.parsed_request import MultiModalFeature
@@ -11,8 +12,7 @@ from epp.framework.parsed_request import MultiModalFeature
 CORE_METRICS_EXTRACTOR = "core-metrics-extractor"
 
 
-@dataclass(frozen=True, slots=True)
-class PrefixMatch:
+class PrefixMatch(Struct, frozen=True):
     """How much of a request's prompt an endpoint is believed to hold. Counts of blocks."""
 
     match_blocks: int
@@ -44,8 +44,7 @@ class InFlightLoad:
         self.tokens = tokens
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LatencyPrediction:
+class LatencyPrediction(Struct, frozen=True, kw_only=True):
     """Predicted latencies of a request on an endpoint, in milliseconds."""
 
     ttft_valid: bool = False
@@ -57,8 +56,7 @@ class LatencyPrediction:
     dispatched_request_count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MultiModalItem:
+class MultiModalItem(Struct, frozen=True):
     """An image, video or sound of a request."""
 
     hash: str
@@ -66,16 +64,14 @@ class MultiModalItem:
     modality: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class MultiModalMatch:
+class MultiModalMatch(Struct, frozen=True):
     """Which items of a request an endpoint's encoder cache is believed to hold."""
 
     matched: tuple[MultiModalItem, ...]
     requested: tuple[MultiModalItem, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(Struct, frozen=True):
     """One prompt as token ids: little-endian uint32, four bytes each, padded to a whole token."""
 
     tokens: bytes | memoryview
@@ -89,8 +85,7 @@ class Prompt:
         return len(self.tokens) // 4 + self.more
 
 
-@dataclass(frozen=True, slots=True)
-class TokenizedPrompt:
+class TokenizedPrompt(Struct, frozen=True):
     """All prompts of a request."""
 
     prompts: tuple[Prompt, ...]
@@ -102,8 +97,7 @@ class TokenizedPrompt:
         return sum(prompt.count for prompt in self.prompts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topology:
+class Topology(Struct, frozen=True, kw_only=True):
     """Where an endpoint runs; empty: not known."""
 
     hostname: str = ""
@@ -112,8 +106,7 @@ class Topology:
     region: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedModel:
+class ServedModel(Struct, frozen=True, kw_only=True):
     """An entry of a model server's `/v1/models`."""
 
     id: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class MultiModalFeature:
+class MultiModalFeature(Struct, frozen=True):
     """Where an item stands among the tokens of a prompt."""
 
     modality: str
@@ -16,8 +16,7 @@ class MultiModalFeature:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class Media:
+class Media(Struct, frozen=True):
     """An image, video, sound or file within a prompt."""
 
     modality: str
@@ -26,8 +25,7 @@ class Media:
     """The URL, `data:` URLs included, or else the encoded data, as text of the body."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptText:
+class PromptText(Struct, frozen=True):
     """One prompt as the model will see it, in the order in which engines render it."""
 
     pieces: Sequence[bytes | memoryview | Media] = ()
@@ -38,8 +36,7 @@ class PromptText:
     """Media among the token ids, as the client described them."""
 
 
-@dataclass(slots=True, kw_only=True)
-class ParsedRequest:
+class ParsedRequest(Struct, kw_only=True):
     """What a parser found in a body."""
 
     api: str

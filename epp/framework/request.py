@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,8 +30,8 @@ class TerminationCause(StrEnum):
     EVICTED = "evicted"
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class InferenceRequest:
+# A decision makes a dozen of these and their like: 0.1 to 0.2 µs each, as dataclasses 0.4 to 0.8.
+class InferenceRequest(Struct, kw_only=True, eq=False):
     """What plugins see of a request. One object per stream; compared by identity."""
 
     id: str
@@ -64,8 +65,7 @@ class InferenceRequest:
             self.attributes.pop(key, None)
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class InferenceResponse:
+class InferenceResponse(Struct, kw_only=True, eq=False):
     """What plugins see of a response, as far as it has arrived."""
 
     headers: Headers

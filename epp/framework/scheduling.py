@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct, field
 
 from epp.framework.plugin import Plugin
 
@@ -81,8 +82,7 @@ class Picker(Plugin):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class ScorerResult:
+class ScorerResult(Struct, frozen=True):
     """What one scorer of a profile said."""
 
     name: str
@@ -91,8 +91,7 @@ class ScorerResult:
     """Clamped, in the order of the profile's candidates."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilterResult:
+class FilterResult(Struct, frozen=True):
     """What one filter of a profile left over."""
 
     name: str
@@ -100,8 +99,7 @@ class FilterResult:
     after: Sequence[Endpoint]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileResult:
+class ProfileResult(Struct, frozen=True, kw_only=True):
     """How one profile came to its endpoints."""
 
     endpoints: tuple[Endpoint, ...]
@@ -121,8 +119,7 @@ class ProfileResult:
         return next((each for each in self.candidates if each.id == endpoint.id), endpoint)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulingResult:
+class SchedulingResult(Struct, frozen=True, kw_only=True):
     """What was decided."""
 
     primary: str

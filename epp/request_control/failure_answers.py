@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
+from msgspec.structs import replace
 
 from epp.datastore.inference_pool import FailureMode, failure_mode_in_force
 from epp.framework.errors import DropReason, ErrorCode, Rejection

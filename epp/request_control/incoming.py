@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import uuid
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from epp.framework.request import InferenceRequest
 from epp.observability.safe_text import printable
@@ -28,8 +29,7 @@ MOST_ID = 128
 """Characters of a request's id in the log: clients choose it."""
 
 
-@dataclass(slots=True, kw_only=True)
-class IncomingRequest:
+class IncomingRequest(Struct, kw_only=True, eq=False):
     """A request as the gateway room hands it over."""
 
     headers: Headers

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from epp.framework.scheduling import SchedulingResult
 from epp.support.addresses import join_host_port
 
@@ -30,5 +32,5 @@ def sent_to_primary_port(
         replace(endpoint, port=port, address=join_host_port(endpoint.ip, port))
         for endpoint in result.endpoints
     )
-    moved = replace(result.profiles[result.primary], endpoints=endpoints)
-    return replace(result, profiles={**result.profiles, result.primary: moved})
+    moved = structs.replace(result.profiles[result.primary], endpoints=endpoints)
+    return structs.replace(result, profiles={**result.profiles, result.primary: moved})
