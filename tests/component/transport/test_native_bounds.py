@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 
+import grpc
 import pytest
 from structlog.testing import capture_logs
 
@@ -18,7 +20,7 @@ from epp.transport.native.tls import ServerTls
 from tests.fakes.certificates import new_pair, shake_hands
 from tests.fakes.eventually import eventually
 from tests.fakes.http2_peer import Peer, data, frames_in, message
-from tests.fakes.native_streams import native_server
+from tests.fakes.native_streams import PATH, native_server
 from tests.fakes.streams import Opened, SilentHandler, TellingHandler
 
 GREETING = PREFACE + frame(SETTINGS, 0, 0)
@@ -53,6 +55,14 @@ async def read(client: socket.socket) -> bytes:
 async def is_served(client: socket.socket) -> bool:
     """Whether the server's SETTINGS come."""
     return (await read(client)) != b""
+
+
+def untrusting() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    return context
 
 
 async def read_to_the_end(client: socket.socket) -> bytes:
@@ -175,6 +185,48 @@ async def test_a_socket_that_stays_full_is_closed_and_nothing_is_held_for_it() -
             pass
 
         await eventually(lambda: server.held_bytes == server.open_streams == 0)
+
+
+async def test_the_same_through_tls() -> None:
+    def flood() -> Iterator[bytes]:
+        while True:
+            yield bytes(62_000)
+
+    opened = Opened(SilentHandler)
+    patience = Patience(unread_seconds=0.1)
+    server = native_server(opened, patience=patience, tls=ServerTls(new_pair()))
+    widest = {Setting.INITIAL_WINDOW_SIZE: 2**31 - 1}
+    greeting = PREFACE + settings_frame(widest) + window_update(0, 2**31 - 65_536)
+    async with running(server) as port:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", port, ssl=untrusting(), limit=1000
+        )
+        writer.write(greeting + Peer().headers())
+        handler = await opened.next()
+        handler.outlet.send(flood())
+
+        while await handler.events.get() != "disconnect":
+            pass
+
+        await eventually(lambda: server.held_bytes == server.open_streams == 0)
+        writer.transport.abort()
+        del reader
+
+
+async def test_a_client_that_was_told_to_go_comes_again() -> None:
+    patience = Patience(pause_seconds=0.05, timeout_seconds=0.05, idle_pauses=1)
+    server = native_server(TellingHandler, patience=patience)
+    async with (
+        running(server) as port,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        for _ in range(3):
+            call: grpc.aio.StreamStreamCall[bytes, bytes] = channel.stream_stream(PATH)()
+            await call.write(b"x")
+            assert await call.read() == b"x"
+            await call.done_writing()
+            assert await call.code() is grpc.StatusCode.OK
+            await eventually(lambda: not server._shared.connections)
 
 
 async def test_a_peer_that_reads_slowly_is_kept() -> None:
