@@ -7,8 +7,9 @@ import json
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from epp.config.assembly import Assembly, assemble
 from epp.config.loader import load_config

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from structlog.testing import capture_logs
 
 from epp.data_layer.readability_log import LINES_PER_WINDOW
@@ -69,7 +70,7 @@ def test_data_of_old_are_not_believed(play: Play, is_hung: bool) -> None:
         await asyncio.sleep(0.25)
 
         assert scene.endpoint().is_stale
-        assert scene.endpoint().metrics == replace(
+        assert scene.endpoint().metrics == structs.replace(
             before, waiting_queue_size=0, running_requests_size=0, kv_cache_usage=0.0
         )
         assert scene.endpoint().metrics.cache_block_size == 16
