@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import structlog
 
-from epp.support.tasks import TaskOwner
+from epp.support.tasks import TaskOwner, keep_running
 from epp.transport.native.keepalive import Patience
 from epp.transport.native.protocol import NativeProtocol, Shared
 
@@ -50,7 +50,7 @@ class Acceptor:
 
     def start(self) -> None:
         """Accept from now on."""
-        self._tasks.spawn(self._accept_all(), "native acceptor")
+        self._tasks.spawn(keep_running("acceptor", self._accept_all), "acceptor")
 
     async def aclose(self) -> None:
         """Accept no more, and drop those that are still arriving."""
