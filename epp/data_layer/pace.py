@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_FEWEST_PER_TURN = 4
-_FEWEST_TURNS = 25
-_PER_TURN = 12
+_MOST_PER_TURN = 12
 
 
 def base_tick(refresh: float, own_intervals: Sequence[float]) -> float:
@@ -33,10 +31,10 @@ def whole_ticks(interval: float, tick: float) -> int:
 def turns_of(endpoints: int) -> int:
     """In how many turns so many are asked, which are an interval's even parts.
 
-    To wake up for one alone costs several times as much as to ask one more; asked all at once they
-    would hold up requests.
+    To wake up for one alone costs more than to ask it; asked all at once they would hold up
+    requests.
     """
-    return max(1, min(endpoints // _FEWEST_PER_TURN, _FEWEST_TURNS), ceil(endpoints / _PER_TURN))
+    return max(1, ceil(endpoints / _MOST_PER_TURN))
 
 
 class Pace:

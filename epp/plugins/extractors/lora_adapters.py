@@ -7,11 +7,8 @@ from typing import NamedTuple
 from epp.plugins.extractors.engine_mappings import ENGINE, EngineMapping
 from epp.plugins.extractors.family_lines import FamilyLines
 from epp.plugins.extractors.metric_spec import MetricSpec
-from epp.plugins.extractors.page_scanner import (
-    MAX_SERIES,
-    Series,
-    labels_of,
-)
+from epp.plugins.extractors.page_scanner import MAX_SERIES, Series, labels_of
+from epp.plugins.extractors.signal_reader import MAX_REMEMBERED
 
 RUNNING = b"running_lora_adapters"
 WAITING = b"waiting_lora_adapters"
@@ -40,6 +37,7 @@ class AdaptersReader:
         self._spec = spec
         self._family = FamilyLines(spec.needle)
         self._per_engine = mapping.aggregation == "sum"
+        self._lines = b""
         self._label_sets: tuple[bytes, ...] = ()
         self._adapters: Adapters | None = None
         self._problems: list[str] = []
@@ -47,19 +45,26 @@ class AdaptersReader:
     def read(self, page: bytes, problems: list[str]) -> Adapters | None:
         """The adapters; None: the page does not say. What is wrong is added to `problems`."""
         lines = self._family.on(page)
-        series = self._spec.select(lines) if lines else []
-        newest = self._newest(series)
-        if not newest:
+        if not lines:
             return None
-        if len(series) >= MAX_SERIES:
-            problems.append(f"{self._spec}: more than {MAX_SERIES - 1} series")
-        label_sets = tuple(one[0] for one in newest)
+        if lines != self._lines:
+            series = self._spec.select(lines)
+            newest = self._newest(series)
+            if not newest:
+                return None
+            self._take(tuple(one[0] for one in newest))
+            is_whole = len(series) < MAX_SERIES
+            if not is_whole:
+                problems.append(f"{self._spec}: more than {MAX_SERIES - 1} series")
+            self._lines = lines if is_whole and len(lines) <= MAX_REMEMBERED else b""
+        problems += self._problems
+        return self._adapters
+
+    def _take(self, label_sets: tuple[bytes, ...]) -> None:
         if label_sets != self._label_sets:
             self._problems = []
             self._adapters = self._parsed(label_sets)
             self._label_sets = label_sets
-        problems += self._problems
-        return self._adapters
 
     def _newest(self, series: list[Series]) -> list[Series]:
         kept: dict[bytes, Series] = {}
