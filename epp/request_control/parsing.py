@@ -39,18 +39,25 @@ class ParserSelector:
             if not parser.suffixes:
                 self._fallback = parser
             claims += ((suffix.strip("/"), parser) for suffix in parser.suffixes)
-        self._claims = sorted(claims, key=lambda claim: -len(claim[0]))
+        self._claims: dict[str, list[tuple[str, Parser]]] = {}
+        """By the last segment of the suffix, which is that of the path."""
+        for claim in sorted(claims, key=lambda claim: -len(claim[0])):
+            self._claims.setdefault(_last_segment(claim[0]), []).append(claim)
 
     def select(self, path: str) -> Parser:
         """The parser of `path`; raises `Rejection` when nobody claims it."""
         trimmed = trimmed_path(path)
-        for suffix, parser in self._claims:
+        for suffix, parser in self._claims.get(_last_segment(trimmed), ()):
             if has_path_suffix(trimmed, suffix):
                 return parser
         if self._fallback is None:
             message = f"no parser registered matching path suffix for: {path}"
             raise Rejection(ErrorCode.BAD_REQUEST, message)
         return self._fallback
+
+
+def _last_segment(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _usable(parsers: Sequence[Parser]) -> list[Parser]:
