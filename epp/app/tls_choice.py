@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from epp.framework.errors import ConfigError
-from epp.transport.certificates import CertificatePair
 from epp.transport.native.tls import ServerTls
 from epp.transport.native.tls_names import openssl_ciphers, tls_version
+
+if TYPE_CHECKING:
+    from epp.transport.certificates import CertificatePair
 
 TlsVersionName = Literal["", "VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"]
 VERSION_FLAG = "--tls-min-version"

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
+from typing import TYPE_CHECKING
 
 from epp.framework.errors import ConfigError
-from epp.transport.certificates import CertificatePair
+
+if TYPE_CHECKING:
+    from epp.transport.certificates import CertificatePair
 
 # RFC 9113 §9.2.2: of TLS 1.2 only forward-secret AEAD ciphers; those of TLS 1.3 all are.
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"

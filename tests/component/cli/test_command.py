@@ -29,6 +29,18 @@ def test_a_flag_like_no_other_ends_with_2_and_still_names_one() -> None:
     assert "Traceback" not in process.stderr
 
 
+def test_standalone_does_not_load_grpc_before_it_has_told_it_to_be_silent() -> None:
+    script = """
+import sys
+import epp.standalone.arguments
+print("grpc" in sys.modules)
+"""
+
+    process = run_python("-c", script)
+
+    assert process.stdout == "False\n", process.stderr
+
+
 def test_serve_loads_neither_simulator_nor_standalone() -> None:
     script = """
 import sys
