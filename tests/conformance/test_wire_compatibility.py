@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from epp.framework.errors import DropReason, ErrorCode, Rejection
 from epp.gateway import messages, replies
+from epp.gateway.body_messages import response_body_chunks
 from epp.wire import ext_proc_pb2 as wire
 
 tokens = st.text("abcdefghijklmnopqrstuvwxyz-:", min_size=1, max_size=20)
@@ -74,7 +75,7 @@ def test_a_subset_hint_is_read_as_envoy_writes_it() -> None:
 @settings(deadline=None)
 @given(body=st.binary(max_size=500), end=st.booleans())
 def test_envoy_reads_body_answers_as_we_mean_them(body: bytes, end: bool) -> None:
-    [data] = messages.response_body_chunks(body, end=end)
+    [data] = response_body_chunks(body, end=end)
     read = envoy.ProcessingResponse.parse(data)
     assert read.response_body is not None
     assert read.response_body.response is not None

@@ -142,6 +142,7 @@ class Peer:
             budget=self.budget,
             limits=limits or ConnectionLimits(),
             clock=lambda: self.world.now,
+            stopwatch=lambda: self.world.now,
         )
         self.connection.open()
         self._encoder = Encoder()

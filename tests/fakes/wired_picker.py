@@ -88,6 +88,7 @@ class WiredPicker:
             limits=ConnectionLimits(),
             patience=Patience(),
             on_empty=lambda: None,
+            stopwatch=lambda: 0.0,
         )
         self._encoder = Encoder()
         self._encoder.header_table_size = 0

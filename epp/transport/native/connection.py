@@ -72,6 +72,7 @@ class Connection:
         budget: Budget,
         limits: ConnectionLimits,
         clock: Callable[[], float] = time.monotonic,
+        stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
         self.outbox = Outbox(wire.wake)
         self.table = StreamTable(
@@ -89,7 +90,7 @@ class Connection:
         """Whether the peer has shown that it speaks HTTP/2."""
         self._wire = wire
         self._limits = limits
-        self._reader = FrameReader(self._on_frame)
+        self._reader = FrameReader(self._on_frame, stopwatch)
         self._control = ControlFrames(self)
         self._assembly = HeaderAssembly()
         self._is_draining = False
@@ -107,19 +108,22 @@ class Connection:
         if limits.receive_window > DEFAULT_WINDOW:
             self.outbox.control(window_update(0, limits.receive_window - DEFAULT_WINDOW))
 
-    def receive(self, data: bytes) -> None:
-        """The peer sent these bytes."""
+    def receive(self, data: bytes) -> bytes:
+        """The peer sent these bytes; returns what is to be received in another turn."""
         if self.is_closed:
-            return
+            return b""
         outbox = self.outbox
         self.table.noise.left += _NOISE_PER_DATA_FRAME * outbox.data_frames
         outbox.data_frames = 0
         outbox.is_collecting = True
         try:
-            self._reader.feed(data)
+            rest = self._reader.feed(data)
             outbox.check()
         except ConnectionFault as fault:
             self._break_off(fault)
+            return b""
+        else:
+            return rest
         finally:
             outbox.is_collecting = False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from epp.transport.native.frames import (
@@ -16,26 +17,37 @@ from epp.transport.native.frames import (
 
 OnFrame = Callable[[int, int, int, bytes, int, int], None]
 """Type, flags, stream, and the payload as a buffer with its start and end."""
+_LOOK_BYTES = 16 * 1024
+"""Between two looks at the clock: a dozen requests of 1 KB, which take some milliseconds."""
+TURN_SECONDS = 0.005
 
 
 class FrameReader:
     """Keeps at most one incomplete frame."""
 
-    __slots__ = ("_on_frame", "_partial", "has_preface")
+    __slots__ = ("_clock", "_on_frame", "_partial", "has_preface")
 
-    def __init__(self, on_frame: OnFrame) -> None:
+    def __init__(self, on_frame: OnFrame, clock: Callable[[], float] = time.monotonic) -> None:
         self._on_frame = on_frame
+        self._clock = clock
         self._partial = bytearray()
         self.has_preface = False
 
-    def feed(self, data: bytes) -> None:
-        """Hand over every frame that is complete now."""
+    def feed(self, data: bytes) -> bytes:
+        """Hand over the frames that are complete; returns what is to be fed in another turn.
+
+        A gateway with hundreds of requests at once sends a quarter of a megabyte of them in one
+        read. To answer them all would keep everybody else waiting, scrapes among them.
+        """
         at = 0
         if not self.has_preface:
             at = self._read_preface(data)
         elif self._partial:
             at = self._complete(data, 0)
         end = len(data)
+        look, until = end, 0.0
+        if end - at > _LOOK_BYTES:
+            look, until = at + _LOOK_BYTES, self._clock() + TURN_SECONDS
         on_frame, unpack = self._on_frame, HEADER.unpack_from
         while end - at >= HEADER_BYTES:
             high, low, kind, flags, stream_id = unpack(data, at)
@@ -48,8 +60,13 @@ class FrameReader:
                 break
             on_frame(kind, flags, stream_id & LARGEST_STREAM, data, start, stop)
             at = stop
+            if at > look:
+                if self._clock() > until:
+                    return data[at:]
+                look = at + _LOOK_BYTES
         if at < end:
             self._partial += memoryview(data)[at:]
+        return b""
 
     def _read_preface(self, data: bytes) -> int:
         """RFC 9113 §3.4: anything else is no HTTP/2."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ssl import SSLObject
@@ -34,6 +35,8 @@ class Shared:
     """Those accepted, whose TLS handshake has not ended."""
     connections: set[NativeProtocol] = field(default_factory=set)
     is_stopping: bool = False
+    stopwatch: Callable[[], float] = time.monotonic
+    """For how long a turn of the loop takes; the loop's own clock stands still meanwhile."""
 
 
 class NativeProtocol(asyncio.Protocol):
@@ -45,12 +48,19 @@ class NativeProtocol(asyncio.Protocol):
         self._shared = shared
         self._loop = loop
         self.connection = Connection(
-            self, shared.methods, budget=shared.budget, limits=shared.limits, clock=loop.time
+            self,
+            shared.methods,
+            budget=shared.budget,
+            limits=shared.limits,
+            clock=loop.time,
+            stopwatch=shared.stopwatch,
         )
         self._outbox = self.connection.outbox
         self._keepalive = Keepalive(
             shared.patience, self.connection, call_later=self.call_later, give_up=self.abort
         )
+        self._rest = b""
+        """Of what was read: waits for another turn of the loop."""
         self._is_woken = False
         self._is_closing = False
         self._abort_timer: Timer | None = None
@@ -74,8 +84,14 @@ class NativeProtocol(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._keepalive.heard = True
-        self.connection.receive(data)
+        if self._rest:
+            self._rest += data  # delivered although reading was paused
+            return
+        self._rest = self.connection.receive(data)
         self._flush()
+        if self._rest:
+            self._transport.pause_reading()
+            self._loop.call_soon(self._take_rest)
 
     def pause_writing(self) -> None:
         self._outbox.is_paused = True
@@ -115,6 +131,18 @@ class NativeProtocol(asyncio.Protocol):
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
         """As the loop does."""
         return self._loop.call_later(seconds, callback)
+
+    def _take_rest(self) -> None:
+        """Go on with what was read, when others have had their turn."""
+        if self._transport.is_closing():
+            self._rest = b""
+            return
+        self._rest = self.connection.receive(self._rest)
+        self._flush()
+        if self._rest:
+            self._loop.call_soon(self._take_rest)
+        elif not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def _flush_woken(self) -> None:
         self._is_woken = False
