@@ -15,7 +15,7 @@ from epp.data_layer.timetable import Appointment, Timetable
 from epp.support.plugin_faults import PLUGIN_FAULTS
 
 if TYPE_CHECKING:
-    from epp.data_layer.polled_source import PolledSource
+    from epp.data_layer.polled_source import PolledSource, Reading
     from epp.data_layer.readability_log import ReadabilityLog
     from epp.framework.data_layer import HttpTarget
     from epp.framework.endpoint import Endpoint
@@ -181,17 +181,21 @@ class Poll:
         asked_at, self._asked_at = self._asked_at, None
         took = 0.0 if asked_at is None else now - asked_at
         source.durations.observe(took)
-        is_good = self._read(payload, now)
+        is_good, has_read, self.last_error = self._read(payload, now)
+        # A page that takes long to read costs everybody else as much.
+        done = context.now()
+        took += done - now
+        if is_good:
+            self._failures = 0
+            self.interval = max(source.interval, 2 * took)
+        limit = now + self._limit()
+        if has_read:
+            self._attributes_until = limit
         if not is_good:
             self.last_error = self.last_error or "nothing on the page is of use"
             self._back_off()
             return
-        # A page that takes long to read costs everybody else as much.
-        done = context.now()
-        took += done - now
-        self._failures = 0
-        self.interval = max(source.interval, 2 * took)
-        self.fresh_until = now + self._limit()
+        self.fresh_until = limit
         if source.fills_metrics:
             self.endpoint.state.is_stale = False
         if not self.is_readable:
@@ -200,15 +204,13 @@ class Poll:
         self._completeness.judge(self.endpoint, source.name, self.last_error, now)
         self._wait(done + self._pause(now, took))
 
-    def _read(self, payload: bytes, now: float) -> bool:
+    def _read(self, payload: bytes, now: float) -> Reading:
         attributes = self.endpoint.state.attributes
         before = tuple(attributes)
-        is_good, has_read, self.last_error = self.source.read(payload, self.endpoint, now)
+        reading = self.source.read(payload, self.endpoint, now)
         if tuple(attributes) != before:
             self._written.update(attributes.keys() - before)
-        if has_read:
-            self._attributes_until = now + self._limit()
-        return is_good
+        return reading
 
     def _pause(self, now: float, took: float) -> float:
         interval = self.source.interval

@@ -181,9 +181,9 @@ class CoreMetricsExtractor(Extractor):
         custom = bool(readers.custom) and self._publish_custom(page, endpoint, readers, problems)
         adapters = readers.adapters.read(page, problems) if readers.adapters else None
         size, blocks = readers.capacity.read(page, problems)
-        old = endpoint.metrics
+        old = endpoint.state.metrics
         is_known = adapters is not None or size is not None or blocks is not None
-        is_fresh = load is not None if readers.mapping.has_load else is_known or custom
+        is_fresh = load is not None or (not readers.mapping.has_load and (is_known or custom))
         if not is_fresh and not is_known:
             return False
         waiting, running, usage = load or (None, None, None)

@@ -45,7 +45,8 @@ class SignalReader:
                 if value is None or len(problems) > before:
                     return value
                 self._head = _head_of(lines, spec.needle + series[0][0], spec.needle)
-            self._lines, self._value = _remembered(lines), value
+            self._lines = lines if len(lines) <= MAX_REMEMBERED else b""
+            self._value = value
             return value
         return None
 
@@ -72,8 +73,4 @@ class SignalReader:
 def _head_of(lines: bytes, head: bytes, needle: bytes) -> bytes:
     """`head`, if the only line of the family begins with it."""
     is_only = lines.startswith(head) and not has_sample(lines[len(head) :], needle)
-    return _remembered(head) if is_only else b""
-
-
-def _remembered(text: bytes) -> bytes:
-    return text if len(text) <= MAX_REMEMBERED else b""
+    return head if is_only and len(head) <= MAX_REMEMBERED else b""

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import socket
 import ssl
+from contextlib import ExitStack
 
 import pytest
 
@@ -277,6 +278,30 @@ async def test_one_that_is_given_up_while_connecting_leaves_no_connection(
 
     assert await page.read() == b"waiting 1\nkv 0.5"
     await eventually(lambda: server.open_connections == 1)
+
+
+async def test_one_that_is_given_up_while_nobody_accepts_leaves_no_connection(
+    open_page: OpenPage, server: PageServer
+) -> None:
+    with ExitStack() as stack:
+        full = stack.enter_context(socket.socket())
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(3):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        hung = open_page(port=full.getsockname()[1])
+        for _ in range(3 * MOST_CONNECTIONS):
+            hung.page.fetch()
+            for _ in range(3):
+                await asyncio.sleep(0)
+            hung.page.abort()
+            await asyncio.sleep(0)
+
+        assert not hung.is_told_of
+        pages = [open_page() for _ in range(MOST_CONNECTIONS)]
+        assert [await page.read() for page in pages] == [b"waiting 1\nkv 0.5"] * MOST_CONNECTIONS
 
 
 async def test_closing_ends_the_connection(server: PageServer, open_page: OpenPage) -> None:

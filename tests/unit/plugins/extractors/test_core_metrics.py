@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +21,7 @@ LEGACY_LABEL = "inference.networking.k8s.io/engine-type"
 NOW = 5000.0
 
 LOAD = b"vllm:num_requests_waiting 3\nvllm:num_requests_running 2\nvllm:kv_cache_usage_perc 0.25\n"
+CACHE_INFO = b'vllm:cache_config_info{block_size="16",num_gpu_blocks="5000"} 1\n'
 LORA = (
     b'vllm:lora_requests_info{running_lora_adapters="%b",waiting_lora_adapters="%b",'
     b'max_lora="%b"} %b\n'
@@ -475,3 +478,45 @@ def test_specs_that_a_user_leaves_out_are_not_inherited() -> None:
     read(LOAD + b"trtllm_num_requests_running 8\n", endpoint, by)
 
     assert numbers(endpoint.metrics)[:3] == (1, 8, 0.0)
+
+
+class WatchedPage(bytes):
+    """Knows how many of its bytes were searched."""
+
+    searched = 0
+
+    def find(self, wanted: Any, start: Any = 0, end: Any = None) -> int:
+        end = len(self) if end is None else min(end, len(self))
+        found = super().find(wanted, start, end)
+        self.searched += (end if found < 0 else found) - start
+        return found
+
+    def rfind(self, wanted: Any, start: Any = 0, end: Any = None) -> int:
+        end = len(self) if end is None else min(end, len(self))
+        found = super().rfind(wanted, start, end)
+        self.searched += end - (start if found < 0 else found)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("families", "whole_searches"),
+    [(LOAD + LORA % (b"a", b"", b"4", b"1"), 0), (LOAD, 1)],
+    ids=["all families", "without adapters"],
+)
+def test_the_whole_page_is_searched_only_for_what_was_not_there(
+    families: bytes, whole_searches: int
+) -> None:
+    def page(number: int) -> WatchedPage:
+        other = b"".join(b'x{le="%d"} 0\n' % bound for bound in range(1000)) + b"y %d\n" % number
+        typed = b"".join(
+            b"# TYPE %b gauge\n%b\n" % (re.split(rb"[{ ]", line)[0], line)
+            for line in (families + CACHE_INFO).splitlines()
+        )
+        return WatchedPage(other + typed.replace(b" 3", b" %d" % number) + other)
+
+    by, endpoint = extractor(), endpoint_of()
+    read(page(9), endpoint, by)
+    following = page(10)
+
+    assert read(following, endpoint, by).waiting_queue_size == 10
+    assert following.searched / len(following) == pytest.approx(whole_searches, abs=0.2)
