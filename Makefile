@@ -7,7 +7,7 @@ UV_COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-i
 BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup check drift test test-native test-slow kube-test soak bench profile protos lock clean
+.PHONY: help run setup check drift test test-grpc test-slow kube-test soak bench profile protos lock clean
 
 help: ## print the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,8 +35,8 @@ drift: # generated messages and locks belong to their sources
 test: $(VENV)/.dev ## the fast tier and the end-to-end tests with a real Envoy
 	$(BIN)/python -m pytest $(ARGS)
 
-test-native: $(VENV)/.dev ## what depends on the transport, once more on the native one
-	EPP_TEST_TRANSPORT=native $(BIN)/python -m pytest tests/component/gateway tests/component/app tests/e2e $(ARGS)
+test-grpc: $(VENV)/.dev ## what depends on the transport, once more on grpcio
+	EPP_TEST_TRANSPORT=grpc $(BIN)/python -m pytest tests/component/gateway tests/component/app tests/e2e $(ARGS)
 
 test-slow: $(VENV)/.dev kube-test ## against a real Kubernetes API server, with its outages
 	$(BIN)/python -m pytest -m slow --timeout 300 $(ARGS)

@@ -6,23 +6,18 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
 
 from epp.admin.admin_pages import admin_pages
 from epp.admin.http_port import HttpPort
 from epp.admin.metrics_pages import metrics_pages
 from epp.admin.pool_view import PoolView
 from epp.app.options import ServeOptions
+from epp.app.stream_ports import ExtProcPort, StreamServer, stream_ports
 from epp.gateway.health import HealthState
-from epp.gateway.health_methods import health_methods
-from epp.gateway.health_service import health_handler, health_server
-from epp.gateway.service import METHOD, METHOD_NAME, SERVICE_NAME, ExternalProcessor
+from epp.gateway.service import ExternalProcessor
 from epp.observability.metrics import Metrics
 from epp.support.tasks import TaskOwner, keep_running
 from epp.transport.certificates import Certificates, load_pair, self_signed_pair
-from epp.transport.grpc_aio import GrpcServer, StreamService
-from epp.transport.native.methods import StreamMethod
-from epp.transport.native.server import MAX_STREAMS, NativeServer
 from epp.transport.streams import MessageLimits
 
 ALL_INTERFACES = "[::]"
@@ -36,16 +31,6 @@ class BoundPorts:
     health: int
     metrics: int
     admin: int
-
-
-class StreamServer(Protocol):
-    """A port that takes streams, whatever its transport."""
-
-    async def start(self) -> int:
-        """Listen and serve; return the port."""
-
-    async def stop(self, grace: float) -> None:
-        """Take no more streams, and cut the open ones after `grace` seconds."""
 
 
 class Listeners:
@@ -76,11 +61,12 @@ class Listeners:
         """Listen everywhere; raises `ConfigError` for a port that can't be had."""
         options = self._options
         metrics_port, admin_port = [await self._serve_http(port) for port in self._http_ports()]
+        ports = stream_ports(options.transport)
         address = _grpc_address(options.bind_address)
-        health = health_server(self._health, address=address, port=options.grpc_health_port)
+        health = ports.health_server(self._health, address, options.grpc_health_port)
         health_port = await health.start()
         self._servers.append(health)
-        server = self._ext_proc_server(address)
+        server = ports.ext_proc_server(self._ext_proc_port())
         grpc_port = await server.start()
         self._servers.append(server)
         return BoundPorts(
@@ -109,49 +95,21 @@ class Listeners:
         self._http.append(port)
         return number
 
-    def _ext_proc_server(self, address: str) -> StreamServer:
+    def _ext_proc_port(self) -> ExtProcPort:
         options = self._options
-        certificates = self._certificates() if options.secure_serving else None
-        limits = MessageLimits(
-            max_receive_bytes=options.grpc_max_recv_msg_size,
-            max_send_bytes=options.grpc_max_send_msg_size,
-        )
-        if options.transport == "native":
-            return self._native_server(address, certificates, limits)
-        return GrpcServer(
-            address=address,
+        return ExtProcPort(
+            address=_grpc_address(options.bind_address),
             port=options.grpc_port,
-            port_flag="--grpc-port",
-            handlers=[health_handler(self._health)] if options.health_checking else [],
-            stream_service=StreamService(
-                service=SERVICE_NAME,
-                method=METHOD_NAME,
-                handler_factory=self._processor,
-                limits=limits,
-                observer=self._metrics.streams,
+            processor=self._processor,
+            limits=MessageLimits(
+                max_receive_bytes=options.grpc_max_recv_msg_size,
+                max_send_bytes=options.grpc_max_send_msg_size,
             ),
-            credentials=certificates.server_credentials() if certificates else None,
-        )
-
-    def _native_server(
-        self, address: str, certificates: Certificates | None, limits: MessageLimits
-    ) -> NativeServer:
-        tls = None
-        if certificates is not None:
-            tls = self._options.tls.server_tls(certificates.pair)
-            certificates.give_to(tls.replace)
-        methods = health_methods(self._health) if self._options.health_checking else []
-        ext_proc = StreamMethod(
-            METHOD, self._processor, limits=limits, observer=self._metrics.streams
-        )
-        return NativeServer(
-            address=address,
-            port=self._options.grpc_port,
-            port_flag="--grpc-port",
-            methods=[ext_proc, *methods],
-            tls=tls,
-            # Well over what is answered with 503, which a gateway understands better.
-            max_streams=max(MAX_STREAMS, 3 * self._options.max_streams),
+            observer=self._metrics.streams,
+            health=self._health if options.health_checking else None,
+            certificates=self._certificates() if options.secure_serving else None,
+            tls=options.tls,
+            max_streams=options.max_streams,
         )
 
     def _certificates(self) -> Certificates:

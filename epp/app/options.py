@@ -27,7 +27,7 @@ from epp.app.flag_kinds import (
 )
 from epp.app.flags import Flag, Section
 from epp.app.pool_choice import NO_POOL, PoolChoice
-from epp.app.tls_choice import TlsChoice, TlsVersionName
+from epp.app.tls_choice import TlsChoice, TlsVersionName, TransportName
 from epp.datastore.inference_pool import GROUP, FailureMode
 from epp.support.quantities import format_quantity
 
@@ -158,12 +158,13 @@ class ServeOptions:
         IpAddress, Flag(Section.LISTENERS, "address of the admin port; empty: all interfaces")
     ] = "127.0.0.1"
     transport: Annotated[
-        Literal["grpc", "native"],
+        TransportName,
         Flag(
             Section.LISTENERS,
-            "of the ext_proc port: grpc is grpcio, native a server of our own that costs less CPU",
+            "of the ext_proc and health ports: native is a server of our own, grpc is grpcio,"
+            " which costs three times the CPU",
         ),
-    ] = "grpc"
+    ] = "native"
     health_checking: Annotated[
         bool,
         Flag(Section.LISTENERS, "gRPC health on the ext_proc port as well, following readiness"),

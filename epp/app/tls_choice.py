@@ -13,6 +13,7 @@ from epp.transport.native.tls_names import openssl_ciphers, tls_version
 if TYPE_CHECKING:
     from epp.transport.certificates import CertificatePair
 
+TransportName = Literal["grpc", "native"]
 TlsVersionName = Literal["", "VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"]
 VERSION_FLAG = "--tls-min-version"
 CIPHERS_FLAG = "--tls-cipher-suites"
@@ -24,7 +25,7 @@ OLDEST: TlsVersionName = "VersionTLS12"
 class TlsChoice:
     """What the flags say; empty leaves the choice to the transport."""
 
-    transport: Literal["grpc", "native"]
+    transport: TransportName
     minimum: TlsVersionName = ""
     suites: tuple[str, ...] = ()
 

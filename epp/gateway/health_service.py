@@ -8,7 +8,6 @@ import grpc
 from grpc_health.v1 import health_pb2
 
 from epp.gateway.health import HealthState, ServingStatus
-from epp.transport.grpc_aio import GrpcServer
 
 _SERVICE = "grpc.health.v1.Health"
 
@@ -35,16 +34,6 @@ def health_handler(state: HealthState) -> grpc.GenericRpcHandler:
                 health_pb2.HealthCheckResponse.SerializeToString,
             ),
         },
-    )
-
-
-def health_server(state: HealthState, *, address: str, port: int) -> GrpcServer:
-    """The plaintext server that probes ask."""
-    return GrpcServer(
-        address=address,
-        port=port,
-        port_flag="--grpc-health-port",
-        handlers=[health_handler(state)],
     )
 
 

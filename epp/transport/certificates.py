@@ -10,7 +10,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import grpc
 import structlog
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -92,8 +91,6 @@ class Certificates:
 
     def __init__(self, pair: CertificatePair) -> None:
         self._pair = pair
-        self._configuration = _configuration(pair)
-        self._served = self._configuration
         self._users: list[Callable[[CertificatePair], None]] = []
 
     @property
@@ -105,20 +102,12 @@ class Certificates:
         """Call `use` with every other pair; it raises `ConfigError` for one it can't use."""
         self._users.append(use)
 
-    def server_credentials(self) -> grpc.ServerCredentials:
-        """Credentials of one server, which follow `replace`."""
-        return grpc.dynamic_ssl_server_credentials(
-            self._configuration,
-            self._next_configuration,  # type: ignore[arg-type]  # the stubs know no None
-        )
-
     def replace(self, pair: CertificatePair) -> None:
         """Use another pair from the next handshake on."""
         if pair != self._pair:
             for use in self._users:
                 use(pair)
             self._pair = pair
-            self._configuration = _configuration(pair)
 
     async def follow(self, directory: Path, *, quiet_seconds: float = 0.25) -> None:
         """Use what appears in the directory, for ever; a pair that can't be used is left aside."""
@@ -134,18 +123,6 @@ class Certificates:
                     continue
                 if is_new:
                     log.info("certificate reloaded", directory=str(directory))
-
-    def _next_configuration(self) -> grpc.ServerCertificateConfiguration | None:
-        """Called by grpcio's threads before each handshake; None leaves everything as it is."""
-        configuration = self._configuration
-        if configuration is self._served:
-            return None
-        self._served = configuration
-        return configuration
-
-
-def _configuration(pair: CertificatePair) -> grpc.ServerCertificateConfiguration:
-    return grpc.ssl_server_certificate_configuration([(pair.key, pair.chain)])
 
 
 def _read(path: Path, flag: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Which transport the pickers of this run serve with: `EPP_TEST_TRANSPORT=native make test`."""
+"""Which transport the pickers of this run serve with: `EPP_TEST_TRANSPORT=grpc make test`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from epp.transport.native.stream import Stream
 from epp.transport.streams import MessageLimits
 
 TransportName = Literal["grpc", "native"]
-TRANSPORT = cast("TransportName", os.environ.get("EPP_TEST_TRANSPORT", "grpc"))
+TRANSPORT = cast("TransportName", os.environ.get("EPP_TEST_TRANSPORT", "native"))
 
 STREAM: type = Stream if TRANSPORT == "native" else GrpcStream
 """What the transport keeps of each stream."""

@@ -41,6 +41,22 @@ print("grpc" in sys.modules)
     assert process.stdout == "False\n", process.stderr
 
 
+def test_the_native_transport_does_not_load_grpc() -> None:
+    script = """
+import sys
+import epp.app.serve
+from epp.app.stream_ports import stream_ports
+stream_ports("native")
+print("grpc" in sys.modules)
+stream_ports("grpc")
+print("grpc" in sys.modules)
+"""
+
+    process = run_python("-c", script)
+
+    assert process.stdout == "False\nTrue\n", process.stderr
+
+
 def test_serve_loads_neither_simulator_nor_standalone() -> None:
     script = """
 import sys

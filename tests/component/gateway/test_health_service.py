@@ -6,12 +6,14 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from epp.app import grpc_ports, native_ports
+from epp.app.stream_ports import StreamPorts, StreamServer
 from epp.framework.errors import ConfigError
 from epp.gateway.health import HealthState
 from epp.gateway.health_methods import health_methods
-from epp.gateway.health_service import health_handler, health_server
+from epp.gateway.health_service import health_handler
 from tests.fakes.native_streams import native_server
-from tests.fakes.streams import StreamServer, TellingHandler, stream_server
+from tests.fakes.streams import TellingHandler, stream_server
 
 EXT_PROC = "envoy.service.ext_proc.v3.ExternalProcessor"
 READINESS = ["", "readiness", EXT_PROC, "inference-extension"]
@@ -24,13 +26,24 @@ def state() -> HealthState:
     return HealthState()
 
 
-@pytest.fixture(params=["health port", "ext_proc port", "native ext_proc port"])
+@pytest.fixture(
+    params=[
+        lambda state: grpc_ports.health_server(state, "127.0.0.1", 0),
+        lambda state: native_ports.health_server(state, "127.0.0.1", 0),
+        lambda state: stream_server(TellingHandler, handlers=[health_handler(state)]),
+        lambda state: native_server(TellingHandler, methods=health_methods(state)),
+    ],
+    ids=["health port", "native health port", "ext_proc port", "native ext_proc port"],
+)
 def server(request: pytest.FixtureRequest, state: HealthState) -> StreamServer:
-    if request.param == "health port":
-        return health_server(state, port=0, address="127.0.0.1")
-    if request.param == "native ext_proc port":
-        return native_server(TellingHandler, methods=health_methods(state))
-    return stream_server(TellingHandler, handlers=[health_handler(state)])
+    made: StreamServer = request.param(state)
+    return made
+
+
+@pytest.fixture(params=[grpc_ports, native_ports], ids=["grpc", "native"])
+def ports(request: pytest.FixtureRequest) -> StreamPorts:
+    made: StreamPorts = request.param
+    return made
 
 
 @pytest.fixture
@@ -88,9 +101,9 @@ async def test_watch_tells_each_change_and_ends_with_the_state(
     assert await watch.read() is grpc.aio.EOF
 
 
-async def test_an_unknown_name_is_told_apart_under_election() -> None:
+async def test_an_unknown_name_is_told_apart_under_election(ports: StreamPorts) -> None:
     state = HealthState(has_election=True)
-    server = health_server(state, port=0, address="127.0.0.1")
+    server = ports.health_server(state, "127.0.0.1", 0)
     port = await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         health = health_pb2_grpc.HealthStub(channel)
@@ -102,10 +115,12 @@ async def test_an_unknown_name_is_told_apart_under_election() -> None:
     await server.stop(5)
 
 
-async def test_a_taken_port_is_an_error_that_names_the_flag(state: HealthState) -> None:
-    first = health_server(state, port=0, address="127.0.0.1")
+async def test_a_taken_port_is_an_error_that_names_the_flag(
+    state: HealthState, ports: StreamPorts
+) -> None:
+    first = ports.health_server(state, "127.0.0.1", 0)
     port = await first.start()
-    second = health_server(state, port=port, address="127.0.0.1")
+    second = ports.health_server(state, "127.0.0.1", port)
 
     with pytest.raises(ConfigError, match=f"--grpc-health-port: can't listen on 127.0.0.1:{port}"):
         await second.start()

@@ -9,6 +9,7 @@ import grpc
 import pytest
 
 from epp.transport.certificates import CertificatePair, Certificates
+from epp.transport.grpc_credentials import server_credentials
 from tests.fakes.certificates import certificate_of, new_pair, shake_hands, write_pair
 from tests.fakes.logs import awaitable_logs, until_logged
 from tests.fakes.streams import SERVICE, TellingHandler, stream_server
@@ -16,7 +17,7 @@ from tests.fakes.streams import SERVICE, TellingHandler, stream_server
 
 @asynccontextmanager
 async def tls_server(certificates: Certificates) -> AsyncIterator[int]:
-    server = stream_server(TellingHandler, credentials=certificates.server_credentials())
+    server = stream_server(TellingHandler, credentials=server_credentials(certificates))
     port = await server.start()
     try:
         yield port

@@ -57,7 +57,7 @@ REFERENCE_DEFAULTS = {
 OWN_DEFAULTS = {
     "--idle-metrics-interval": "1s",
     "--decision-header": "false",
-    "--transport": "grpc",
+    "--transport": "native",
     "--outlier-consecutive-errors": "5",
     "--pod-name": "",
     "--kubeconfig": "",
@@ -439,6 +439,7 @@ def test_the_same_target_port_twice_counts_once() -> None:
 def test_mistakes_of_every_kind_are_reported_together() -> None:
     problems = problems_of(
         "--nope", "--drain-timeout=soon", "--lora-info-metric=x", "--tls-min-version=VersionTLS13",
+        "--transport=grpc",
         "--admin-port=9090",
     )  # fmt: skip
 

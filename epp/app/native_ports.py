@@ -1,0 +1,38 @@
+"""Ports on the native transport (see `stream_ports`)."""
+
+from __future__ import annotations
+
+from epp.app.stream_ports import ExtProcPort
+from epp.gateway.health import HealthState
+from epp.gateway.health_methods import health_methods
+from epp.gateway.service import METHOD
+from epp.transport.native.methods import StreamMethod
+from epp.transport.native.server import MAX_STREAMS, NativeServer
+
+
+def ext_proc_server(port: ExtProcPort) -> NativeServer:
+    """Serves ext_proc."""
+    tls = None
+    if port.certificates is not None:
+        tls = port.tls.server_tls(port.certificates.pair)
+        port.certificates.give_to(tls.replace)
+    method = StreamMethod(METHOD, port.processor, limits=port.limits, observer=port.observer)
+    return NativeServer(
+        address=port.address,
+        port=port.port,
+        port_flag="--grpc-port",
+        methods=[method, *(health_methods(port.health) if port.health is not None else ())],
+        tls=tls,
+        # Well over what is answered with 503, which a gateway understands better.
+        max_streams=max(MAX_STREAMS, 3 * port.max_streams),
+    )
+
+
+def health_server(health: HealthState, address: str, port: int) -> NativeServer:
+    """Serves what probes ask, in plaintext."""
+    return NativeServer(
+        address=address,
+        port=port,
+        port_flag="--grpc-health-port",
+        methods=health_methods(health),
+    )
