@@ -48,6 +48,7 @@ class Inbox:
         self._next_look = Appointment(self._look)
         self._due = 0.0
         self._looked_at = 0.0
+        self._refreshed_at = 0.0
         self._awaited = 0
         self._pause = SOON_SECONDS
 
@@ -63,12 +64,18 @@ class Inbox:
             self._timetable.cancel(self._next_look)
 
     def refresh(self) -> None:
-        """Let everybody read what came before now, unless that was just done.
+        """Let everybody read what came without a question, unless that was just done.
 
-        To be called before something is asked: what came without a question is no answer to it.
+        To be called before something is asked, to which it is no answer. Answers have their turn.
         """
-        if self._now() - self._looked_at >= _JUST_SECONDS:
-            self._look()
+        now = self._now()
+        if now - self._refreshed_at < _JUST_SECONDS:
+            return
+        self._refreshed_at = now
+        for key, _ in self._selector.select(0):
+            connection: Readable = key.data
+            if not connection.is_asking:
+                connection.read()
 
     def expect(self) -> None:
         """Something has been asked."""
@@ -86,7 +93,7 @@ class Inbox:
         self._selector.close()
 
     def _look(self) -> None:
-        self._looked_at = self._now()
+        self._looked_at = self._refreshed_at = self._now()
         ready = self._selector.select(0)
         answers = 0
         try:

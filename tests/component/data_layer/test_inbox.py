@@ -133,6 +133,23 @@ def test_what_came_without_a_question_is_read_before_the_next_one(play: Play) ->
     play(story)
 
 
+@pytest.mark.parametrize("play", [2], indirect=True)
+def test_answers_are_not_read_while_others_ask(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        asking, other = scene.lines
+        await asyncio.sleep(0.01)
+        asking.ask()
+        asking.server.send(b"x")
+        await asyncio.sleep(0.001)
+        other.ask()
+        assert asking.read_at == []
+
+        await asyncio.sleep(0.001)
+        assert len(asking.read_at) == 1
+
+    play(story)
+
+
 @pytest.mark.parametrize("play", [1], indirect=True)
 def test_what_nobody_asked_for_is_noticed_soon(play: Play) -> None:
     async def story(scene: Scene) -> None:
