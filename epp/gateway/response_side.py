@@ -53,9 +53,9 @@ class ResponseSide:
         self.ended = False
 
     @property
-    def ends_with_stream(self) -> bool:
-        """Whether the gateway's leaving is all that tells of the end."""
-        return self._policy is BodyPolicy.UNSEEN
+    def body_is_seen(self) -> bool:
+        """Whether the end of the response will come by."""
+        return self._policy is not BodyPolicy.UNSEEN
 
     def headers(self, message: wire.ProcessingRequest) -> None:
         """Take `response_headers`."""
@@ -66,7 +66,7 @@ class ResponseSide:
             policy=self._policy,
         )
         self._send((messages.response_headers_answer(changes),))
-        if message.response_headers.end_of_stream:
+        if message.response_headers.end_of_stream or not self.body_is_seen:
             self._end()
 
     def without_headers(self) -> None:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from epp.gateway.context import GatewayContext
 
 
-LEAVES_WITHIN_SECONDS = 1.0
-"""Of the pick. A gateway that wants nothing else leaves at once; later it was its client."""
 _UNKNOWN_MODES = StreamModes(BodyMode.FULL_DUPLEX, BodyPolicy.HOLD)
 
 
@@ -106,13 +104,14 @@ class Transaction:
         if request is not None and request.state is RequestState.READING:
             self._violation("the stream was half-closed before the request body ended")
             return
-        self._end(self._cause_of_leaving())
+        gone = self._response is None or not self._response.ended
+        self._end(self._cause_of_half_close() if gone else TerminationCause.NATURAL)
         self._close(StatusCode.OK)
 
     def on_disconnect(self) -> None:
         """The stream was cancelled."""
         if not self._closed:
-            self._end(self._cause_of_leaving())
+            self._end(TerminationCause.CLIENT_DISCONNECT)
             self._leave()
 
     def idle_since(self) -> float | None:
@@ -180,19 +179,10 @@ class Transaction:
             self._end(TerminationCause.NATURAL)
             self._close(StatusCode.OK)
 
-    def _cause_of_leaving(self) -> TerminationCause:
-        response = self._response
-        if response is not None:
-            is_natural = response.ended or response.ends_with_stream
-        else:
-            is_natural = self._modes.may_leave_after_pick and self._was_just_picked()
-        return TerminationCause.NATURAL if is_natural else TerminationCause.CLIENT_DISCONNECT
-
-    def _was_just_picked(self) -> bool:
-        active = None if self._request is None else self._request.active
-        if active is None or active.answered_at is None:
-            return False
-        return self._context.now() - active.answered_at < LEAVES_WITHIN_SECONDS
+    def _cause_of_half_close(self) -> TerminationCause:
+        if self._response is None and self._modes.may_leave_after_pick:
+            return TerminationCause.NATURAL
+        return TerminationCause.CLIENT_DISCONNECT
 
     def _end(self, cause: TerminationCause) -> None:
         request, response = self._request, self._response

@@ -28,9 +28,8 @@ def ext_proc_filter(fail_open: bool, response_bodies: bool) -> dict[str, Any]:
     }
     config |= _fail_open() if fail_open else _fail_close()
     if not response_bodies:
-        # Envoy keeps the stream open for trailers, which may come until the response ends: so
-        # the picker knows what is in flight.
-        unseen = {"response_body_mode": "NONE", "response_trailer_mode": "SEND"}
+        # For the picker the request ends with the response headers, so there is no use in trailers.
+        unseen = {"response_body_mode": "NONE", "response_trailer_mode": "SKIP"}
         config["processing_mode"] |= unseen
     return {"name": "envoy.filters.http.ext_proc", "typed_config": config}
 

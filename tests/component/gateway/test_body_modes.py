@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-
 import pytest
 from structlog.testing import capture_logs
 
-from tests.fakes.eventually import eventually
-from tests.fakes.gateway_client import COMPLETIONS, Answer, Exchange
+from tests.fakes.gateway_client import COMPLETIONS, Answer
 from tests.fakes.picker import Picker, running_picker
-from tests.fakes.virtual_clock import VirtualClock
 
 BODY = b'{"model":"m","prompt":"a"}'
 ONE = "10.0.0.1:8000"
@@ -118,75 +113,23 @@ async def test_unseen_bodies_are_decided_on_the_headers(picker: Picker) -> None:
     exchange = picker.exchange(request_mode="NONE", response_mode="NONE")
     await exchange.request_headers()
     assert (await exchange.answer()).destination == ONE
-    exchange.cancel()
+    await exchange.response_headers({":status": "200", "content-type": "text/event-stream"})
+    assert await exchange.answer() == Answer(kind="response_headers")
+    assert picker.metric("epp_request_terminations_total", cause="natural") == 1
+    for unseen in ("response_size_bytes", "request_ttft_seconds", "output_tokens"):
+        assert picker.metric(f"llm_d_epp_{unseen}_count") == 0
+    await exchange.half_close()
 
 
-@asynccontextmanager
-async def unseen_response(now: Callable[[], float]) -> AsyncIterator[tuple[Picker, Exchange]]:
-    """A response is under way whose body the gateway keeps to itself."""
-    async with running_picker(now=now) as picker:
-        exchange = picker.exchange(response_mode="NONE")
-        await exchange.post(BODY)
-        await exchange.picked()
-        await exchange.response_headers({":status": "200", "content-type": "text/event-stream"})
-        assert await exchange.answer() == Answer(kind="response_headers")
-        yield picker, exchange
-
-
-@pytest.mark.parametrize("ending", ["trailers", "half-close", "reset"])
-async def test_a_request_whose_response_body_is_unseen_is_in_flight_as_long_as_its_stream(
-    ending: str,
+async def test_a_gateway_that_leaves_after_the_pick_ends_the_request_naturally(
+    picker: Picker,
 ) -> None:
-    clock = VirtualClock()
-    async with unseen_response(clock.now) as (picker, exchange):
-        before = dict(picker.in_flight)
-        await clock.advance(30.0)
-
-        if ending == "trailers":
-            await exchange.response_trailers()
-            assert await exchange.answer() == Answer(kind="response_trailers")
-        elif ending == "half-close":
-            await exchange.half_close()
-        else:
-            exchange.cancel()
-        await eventually(lambda: not any(picker.in_flight.values()))
-
-        assert before == {ONE: 1}
-        assert picker.metric("epp_request_terminations_total", cause="natural") == 1
-        assert picker.metric("llm_d_epp_request_duration_seconds_sum") == 30.0
-        exchange.cancel()
-
-
-async def test_nothing_is_told_of_a_response_body_that_was_unseen() -> None:
-    async with unseen_response(VirtualClock().now) as (picker, exchange):
-        exchange.cancel()
-        await picker.settled()
-
-        assert picker.metric("epp_request_terminations_total", cause="natural") == 1
-        for name in ("response_size_bytes", "request_ttft_seconds", "output_tokens"):
-            assert picker.metric(f"llm_d_epp_{name}_count") == 0
-
-
-@pytest.mark.parametrize("ending", ["half-close", "reset"])
-@pytest.mark.parametrize(("after", "cause"), [(0.5, "natural"), (10.0, "client-disconnect")])
-async def test_a_gateway_that_wants_the_pick_alone_leaves_at_once(
-    after: float, cause: str, ending: str
-) -> None:
-    clock = VirtualClock()
-    async with running_picker(now=clock.now) as picker:
-        exchange = picker.exchange(response_mode="NONE")
-        await exchange.post(BODY)
-        await exchange.picked()
-        await clock.advance(after)
-
-        if ending == "half-close":
-            await exchange.half_close()
-            assert (await exchange.status()).name == "OK"
-        else:
-            exchange.cancel()
-        await picker.settled()
-
-        assert picker.metric("epp_request_terminations_total", cause=cause) == 1
+    exchange = picker.exchange(response_mode="NONE")
+    await exchange.post(BODY)
+    await exchange.picked()
+    await exchange.half_close()
+    assert (await exchange.status()).name == "OK"
+    assert picker.metric("epp_request_terminations_total", cause="natural") == 1
 
 
 async def test_an_unset_mode_of_a_configuration_is_none(picker: Picker) -> None:

@@ -82,7 +82,7 @@ def test_fail_open_keeps_the_body_and_falls_back_to_every_endpoint() -> None:
 
 
 @pytest.mark.parametrize("fail_open", [False, True], ids=["fail close", "fail open"])
-def test_without_response_bodies_the_stream_still_lasts_as_long_as_the_response(
+def test_without_response_bodies_the_picker_sees_response_headers_and_no_more(
     fail_open: bool,
 ) -> None:
     bootstraps = [
@@ -93,7 +93,7 @@ def test_without_response_bodies_the_stream_still_lasts_as_long_as_the_response(
     with_bodies, without = (ext_proc(each)["processing_mode"] for each in bootstraps)
     assert with_bodies["response_body_mode"] != "NONE"
     assert without["response_body_mode"] == "NONE"
-    assert without["response_trailer_mode"] == "SEND"
+    assert without["response_trailer_mode"] == "SKIP"
     assert without["response_header_mode"] == "SEND"
     assert without["request_body_mode"] == with_bodies["request_body_mode"]
 
