@@ -19,6 +19,7 @@ RESPONSE_BODY = b"\x2a"
 _BODY_TAG = 0x0A  # field 1 of HttpBody
 _END_TAG = 0x10  # field 2
 _NO_METADATA = b"B\0"  # a metadata_context without content, as Envoy adds
+_SHIFTS = range(0, 35, 7)  # of the five bytes that protobuf reads of a length at most
 
 
 def read_piece(message: bytes) -> tuple[bytes, bool] | None:
@@ -53,16 +54,18 @@ def read_piece(message: bytes) -> tuple[bytes, bool] | None:
 
 
 def _long(message: bytes, at: int) -> tuple[int, int]:
-    """Where the length that begins `at` ends, and what it says."""
+    """Where the length that begins `at` ends, and what it says: too much, if it does not end."""
     size, high = message[at] & 0x7F, message[at + 1]
     if high < 0x80:
         return at + 2, size | high << 7
-    size = shift = 0
-    while (byte := message[at]) >= 0x80:
-        size |= (byte & 0x7F) << shift
-        shift += 7
+    size = 0
+    for shift in _SHIFTS:
+        byte = message[at]
         at += 1
-    return at + 1, size | byte << shift
+        size |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return at, size
+    return at, len(message)
 
 
 def _varint(number: int) -> bytes:

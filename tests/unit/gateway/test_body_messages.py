@@ -92,6 +92,43 @@ def test_whatever_comes_is_read_as_protobuf_does_or_left_to_it(tag: bytes, rest:
         assert piece == (part.body, part.end_of_stream)
 
 
+def padded(number: int, padding: int) -> bytes:
+    """A varint that is longer than it needs to be."""
+    encoded = bytearray()
+    while number >= 0x80:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    for _ in range(padding):
+        encoded[-1] |= 0x80
+        encoded.append(0)
+    return bytes(encoded)
+
+
+@given(
+    tag=st.sampled_from([REQUEST_BODY, RESPONSE_BODY]),
+    body=st.binary(max_size=200),
+    outer=st.integers(0, 10),
+    inner=st.integers(0, 10),
+)
+def test_lengths_that_are_padded_are_read_as_protobuf_does_or_left_to_it(
+    tag: bytes, body: bytes, outer: int, inner: int
+) -> None:
+    part = b"\x0a" + padded(len(body), inner) + body
+    message = tag + padded(len(part), outer) + part
+    piece = read_piece(message)
+    if piece is not None:
+        parsed = wire.ProcessingRequest.FromString(message)
+        read = parsed.request_body if tag == REQUEST_BODY else parsed.response_body
+        assert piece == (read.body, read.end_of_stream)
+
+
+@pytest.mark.parametrize("byte", [b"\x80", b"\xff"])
+def test_a_length_without_end_costs_nothing(byte: bytes) -> None:
+    assert read_piece(REQUEST_BODY + byte * (4 << 20)) is None
+    assert read_piece(REQUEST_BODY + b"\x0a" + byte * (4 << 20)) is None
+
+
 @given(body=BODIES.filter(lambda body: len(body) <= 62_000), end=st.booleans())
 def test_hand_written_body_answers_equal_protobufs(body: bytes, end: bool) -> None:
     assert list(request_body_chunks(body, end=end)) == [answer("request_body", body, end=end)]
