@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -14,6 +15,8 @@ from epp.transport.native.tls import ServerTls
 from epp.transport.streams import MessageLimits, StatusCode
 from tests.benchmarks import state_machine
 from tests.benchmarks.traffic import FULL_DUPLEX, STREAMED, traffic
+from tests.fakes.certificates import new_pair
+from tests.fakes.eventually import eventually
 from tests.fakes.native_streams import PATH, native_server
 from tests.fakes.obeying import Obeying
 from tests.fakes.streams import CountingObserver
@@ -80,6 +83,27 @@ def server(pair: CertificatePair | None, observer: CountingObserver) -> NativeSe
         observer=observer,
         tls=ServerTls(pair) if pair is not None else None,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """A server to call."""
+
+    port: int
+    pair: CertificatePair | None
+    observer: CountingObserver
+
+
+@asynccontextmanager
+async def running_server(*, with_tls: bool) -> AsyncIterator[Running]:
+    """A server that has to be left without a stream and a byte."""
+    pair = new_pair() if with_tls else None
+    observer = CountingObserver()
+    serving = server(pair, observer)
+    yield Running(port=await serving.start(), pair=pair, observer=observer)
+    await eventually(lambda: serving.open_streams == 0)
+    await serving.stop(0)
+    assert serving.held_bytes == 0
 
 
 def exchange(kib: int, chunks: int, mode: str) -> Call:

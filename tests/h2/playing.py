@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
 
+import structlog
 from hpack import Decoder
 from hyperframe.frame import (
     DataFrame,
@@ -41,6 +43,21 @@ _EXPECTED = (
     SettingsFrame,
     WindowUpdateFrame,
 )
+
+
+@contextmanager
+def without_logs() -> Iterator[None]:
+    """Handlers fail on purpose, and a traceback costs more than what is tried."""
+    configured = structlog.get_config()
+    structlog.configure(processors=[_drop])
+    try:
+        yield
+    finally:
+        structlog.configure(**configured)
+
+
+def _drop(*_: object) -> str:
+    raise structlog.DropEvent
 
 
 class Chaotic(Recorder):

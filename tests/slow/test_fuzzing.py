@@ -18,14 +18,13 @@ from random import Random
 
 import grpc
 import pytest
-import structlog
 
 from tests.fakes.eventually import eventually
 from tests.fakes.native_streams import PATH, native_server
 from tests.fakes.streams import CountingObserver
 from tests.h2.conversations import Input, recorded, save
 from tests.h2.mutations import mutated
-from tests.h2.playing import LIMITS, Chaotic, play
+from tests.h2.playing import LIMITS, Chaotic, play, without_logs
 
 SECONDS = float(os.environ.get("EPP_FUZZ_SECONDS", "120"))
 SEED = os.environ.get("EPP_FUZZ_SEED") or secrets.token_hex(4)
@@ -36,15 +35,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 180)]
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    """Handlers fail on purpose, and a traceback costs more than what is tried."""
-    configured = structlog.get_config()
-    structlog.configure(processors=[_drop])
-    yield
-    structlog.configure(**configured)
-
-
-def _drop(*_: object) -> str:
-    raise structlog.DropEvent
+    with without_logs():
+        yield
 
 
 def test_no_input_breaks_a_connection() -> None:

@@ -4,38 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 import pytest
 
-from epp.transport.certificates import CertificatePair
 from tests.fakes import interop
-from tests.fakes.certificates import new_pair
 from tests.fakes.eventually import eventually
 from tests.fakes.grpc_clients import Grpcio, Grpclib
-from tests.fakes.interop import CALLS, COMPRESSED, Call, Client
-from tests.fakes.streams import CountingObserver
-
-
-@dataclass(frozen=True)
-class Running:
-    """A server to call."""
-
-    port: int
-    pair: CertificatePair | None
-    observer: CountingObserver
+from tests.fakes.interop import CALLS, COMPRESSED, Call, Client, Running, running_server
 
 
 @pytest.fixture(params=[False, True], ids=["plaintext", "TLS"])
 async def running(request: pytest.FixtureRequest) -> AsyncIterator[Running]:
     """A server with TLS and without."""
-    pair = new_pair() if request.param else None
-    observer = CountingObserver()
-    server = interop.server(pair, observer)
-    yield Running(await server.start(), pair, observer)
-    await eventually(lambda: server.open_streams == 0)
-    await server.stop(0)
-    assert server.held_bytes == 0
+    async with running_server(with_tls=request.param) as server:
+        yield server
 
 
 @pytest.mark.parametrize("client", [Grpcio(), Grpclib()], ids=["grpcio", "grpclib"])

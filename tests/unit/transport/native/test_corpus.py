@@ -5,26 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-import structlog
 
 from tests.h2.conversations import Input, corpus, recorded
 from tests.h2.mutations import mutated
-from tests.h2.playing import play
+from tests.h2.playing import play, without_logs
 
 INPUTS = 200
 
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    """Handlers fail on purpose, and a traceback costs more than what is tried."""
-    configured = structlog.get_config()
-    structlog.configure(processors=[_drop])
-    yield
-    structlog.configure(**configured)
-
-
-def _drop(*_: object) -> str:
-    raise structlog.DropEvent
+    with without_logs():
+        yield
 
 
 @pytest.mark.parametrize("given", corpus().values(), ids=corpus().keys())
