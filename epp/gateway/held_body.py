@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 PIECED_BYTES = 1024 * 1024
 """Longest body that is joined at its end. Of longer ones each piece is put to the others as it
 comes: joining 64 MiB would take 40 ms at once, and hold them twice."""
+_MOST_PIECES = 256
+"""That are kept as they came: each costs 40 bytes or more besides its own."""
 
 
 class HeldBody:
@@ -36,9 +38,10 @@ class HeldBody:
         self.size += len(piece)
         if self._whole is not None:
             self._whole.write(piece)
-        else:
+        elif piece:
             self._pieces.append(piece)
-            if self.size > PIECED_BYTES and len(self._pieces) > 1:
+            count = len(self._pieces)
+            if count > _MOST_PIECES or (self.size > PIECED_BYTES and count > 1):
                 self._whole = BytesIO()
                 self._whole.writelines(self._pieces)
                 self._pieces.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +42,20 @@ def test_a_long_body_is_not_held_twice() -> None:
         tracemalloc.stop()
     assert len(body) == 256 * len(piece)
     assert peak < 1.3 * len(body)
+
+
+@pytest.mark.parametrize("piece", [b"", b"a", b"ab"])
+def test_a_body_in_tiny_pieces_takes_hardly_more_than_its_bytes(piece: bytes) -> None:
+    held = HeldBody(guard_of())
+    tracemalloc.start()
+    try:
+        for _ in range(50_000):
+            held.add(bytes(bytearray(piece)))
+        current, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert current < 1.3 * held.size + 20_000
+    assert held.join() == 50_000 * piece
 
 
 def test_a_body_that_came_at_once_is_not_copied() -> None:
