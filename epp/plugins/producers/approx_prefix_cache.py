@@ -16,6 +16,7 @@ from epp.framework.request import InferenceRequest, InferenceResponse
 from epp.framework.request_control import DataProducer, PreRequest, ResponseHeader
 from epp.framework.scheduling import SchedulingResult
 from epp.plugins.producers.block_hashes import NO_LIMIT, block_chains
+from epp.plugins.producers.block_runs import packed
 from epp.plugins.producers.prefix_index import PrefixIndex
 
 DEFAULT_BLOCK_TOKENS = 16
@@ -80,7 +81,8 @@ class ApproxPrefixCacheParameters(Parameters):
     max_index_entries: int = Field(
         1_000_000,
         ge=16_384,
-        description="Most blocks the index remembers; full, it takes about 175 bytes for each.",
+        description="Most blocks the index remembers, counting four for each prompt or part of one"
+        " that has fewer. In long prompts a block takes 9 bytes, in the shortest up to 45.",
     )
 
     @model_validator(mode="after")
@@ -102,7 +104,7 @@ class _Prompt:
 
     __slots__ = ("chains", "first_pick")
 
-    def __init__(self, chains: Sequence[Sequence[int]]) -> None:
+    def __init__(self, chains: Sequence[bytes]) -> None:
         self.chains = chains
         self.first_pick: EndpointId | None = None
 
@@ -139,11 +141,12 @@ class ApproxPrefixCacheProducer(DataProducer, PreRequest, ResponseHeader, Endpoi
             block_tokens=block_tokens,
             max_blocks=self._max_blocks(block_tokens),
         )
-        request.attributes[self._key] = _Prompt(chains)
         total = sum(map(len, chains))
+        prompt_chains = [packed(chain) for chain in chains]
+        request.attributes[self._key] = _Prompt(prompt_chains)
         # One object for all that hold the same: most of 300 endpoints hold nothing.
         values = dict.fromkeys(endpoints, PrefixMatch(0, total, block_tokens))
-        counts = self._index.match(chains, endpoints)
+        counts = self._index.match(prompt_chains, endpoints)
         if counts:
             match_of = {
                 count: PrefixMatch(count, total, block_tokens) for count in set(counts.values())
