@@ -13,7 +13,8 @@ from epp.gateway.overload import LoadGuard, OverloadLimits
 from epp.gateway.service import ExternalProcessor
 from epp.request_control.body_hooks import BodyHooks
 from epp.request_control.completion import Completion
-from epp.request_control.director import Director, DirectorSettings
+from epp.request_control.director import Director
+from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.outliers import OutlierMemory, OutlierSettings
 from epp.request_control.reporting import Reporter
 from epp.request_control.response import ResponseContext, ResponseSettings

@@ -7,7 +7,7 @@ from epp.app.options import ServeOptions
 from epp.gateway.context import GatewaySettings
 from epp.gateway.overload import OverloadLimits
 from epp.gateway.replies import ErrorFormat
-from epp.request_control.director import DirectorSettings
+from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.outliers import OutlierSettings
 from epp.request_control.response import ResponseSettings
 

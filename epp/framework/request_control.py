@@ -55,7 +55,7 @@ class Admitter(Plugin):
 
 
 class PreRequest(Plugin):
-    """Acts on the decision before it is answered. Its effects are undone in `ResponseBody`."""
+    """Acts on the decision before it is answered. `ResponseProgress.ended` is where to undo that."""
 
     @abstractmethod
     def pre_request(self, request: InferenceRequest, result: SchedulingResult) -> None:

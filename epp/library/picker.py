@@ -23,7 +23,8 @@ from epp.library.members import Members
 from epp.library.pick import BodyHooksAtOnce, Pick, headers_of
 from epp.observability.metrics import Metrics
 from epp.request_control.completion import Completion
-from epp.request_control.director import Director, DirectorSettings
+from epp.request_control.director import Director
+from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.incoming import IncomingRequest
 from epp.request_control.outliers import OutlierMemory
 from epp.request_control.reporting import Reporter

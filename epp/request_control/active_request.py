@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from epp.framework.request_handling import Parser
     from epp.framework.scheduling import SchedulingResult
     from epp.observability.request_metrics import RequestMetrics
-    from epp.request_control.hooks import HookRunner
     from epp.request_control.incoming import IncomingRequest
+    from epp.request_control.response_hooks import ResponseHookRunner
 
 
 class ActiveRequest:
@@ -56,7 +56,7 @@ class ActiveRequest:
         incoming: IncomingRequest,
         request: InferenceRequest,
         endpoints: tuple[Endpoint, ...],
-        hooks: HookRunner,
+        hooks: ResponseHookRunner,
         on_end: Callable[[ActiveRequest, TerminationCause], None],
         result: SchedulingResult | None = None,
         note: str = "",
@@ -67,8 +67,7 @@ class ActiveRequest:
         self.request = request
         self.endpoints = endpoints
         self.hooks = hooks
-        """The plugins that saw this request and will see its response, whatever is configured by
-        then."""
+        """Those of the plan that the request met, whatever is configured by now."""
         self.result = result
         self._note = note
         self.received_at = incoming.received_at

@@ -25,7 +25,7 @@ class BodyHooks:
 
     def notify(self, active: ActiveRequest) -> None:
         """Show the hooks the response as it is now, after everything shown before."""
-        if not active.hooks.hooks.response_body or active.response is None or not active.endpoints:
+        if not active.hooks.follow_body or active.response is None or not active.endpoints:
             return
         states = active.unseen_states
         if states is None:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from epp.framework.request import InferenceRequest, TerminationCause
     from epp.observability.metrics import Metrics
     from epp.request_control.candidates import Candidates
-    from epp.request_control.hooks import HookRunner
     from epp.request_control.incoming import IncomingRequest
     from epp.request_control.outliers import OutlierMemory
+    from epp.request_control.response_hooks import ResponseHookRunner
 
 log = structlog.get_logger(__name__)
 
@@ -69,7 +69,7 @@ class FailureAnswers:
         error: BaseException,
         incoming: IncomingRequest,
         request: InferenceRequest,
-        hooks: HookRunner,
+        hooks: ResponseHookRunner,
     ) -> ActiveRequest:
         """The pipeline raised `error`."""
         if isinstance(error, DeadlinePassed):
@@ -84,7 +84,7 @@ class FailureAnswers:
         return self.best_effort(incoming, _untouched(request), hooks, reason)
 
     def never_synced(
-        self, incoming: IncomingRequest, request: InferenceRequest, hooks: HookRunner
+        self, incoming: IncomingRequest, request: InferenceRequest, hooks: ResponseHookRunner
     ) -> ActiveRequest:
         """The pool was waited for in vain."""
         if self.mode is FailureMode.FAIL_CLOSE:
@@ -102,7 +102,7 @@ class FailureAnswers:
         self,
         incoming: IncomingRequest,
         request: InferenceRequest,
-        hooks: HookRunner,
+        hooks: ResponseHookRunner,
         reason: str,
     ) -> ActiveRequest:
         """Pick without looking at the body: what FailOpen does instead of giving up."""
@@ -116,7 +116,7 @@ class FailureAnswers:
         self,
         incoming: IncomingRequest,
         request: InferenceRequest,
-        hooks: HookRunner,
+        hooks: ResponseHookRunner,
         endpoints: tuple[Endpoint, ...],
         note: str,
     ) -> ActiveRequest:

@@ -10,20 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from epp.framework.errors import DropReason, ErrorCode, Rejection
+from epp.request_control.budgets import finish_in_budget
+from epp.request_control.response_hooks import ResponseHookRunner
 from epp.scheduling.overruns import Overruns
 from epp.scheduling.steps import Steps
-from epp.support.plugin_faults import (
-    PLUGIN_FAULTS,
-    PluginFault,
-    StillRunning,
-    finish_within,
-    is_cancellation,
-)
+from epp.support.plugin_faults import PLUGIN_FAULTS, PluginFault, is_cancellation
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
-    from epp.framework.plugin import Plugin
-    from epp.framework.request import InferenceRequest, InferenceResponse, MetadataValue
+    from epp.framework.request import InferenceRequest
     from epp.framework.request_control import (
         Admitter,
         DataProducer,
@@ -37,7 +32,6 @@ if TYPE_CHECKING:
     )
     from epp.framework.scheduling import SchedulingResult
     from epp.observability.metrics import Metrics
-    from epp.scheduling.steps import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,30 +59,23 @@ class Hooks:
 
 
 class HookRunner:
-    """Runs hooks, measures them and contains what they raise."""
+    """Runs the hooks before a request is forwarded, measures them and contains what they raise."""
 
     def __init__(
         self, hooks: Hooks, metrics: Metrics, now: Callable[[], float] = time.monotonic
     ) -> None:
         self.hooks = hooks
-        self._metrics = metrics
         self._now = now
         self._overruns = Overruns(metrics.plugin_switched_off)
-        of = Steps(metrics, now).of
+        steps = Steps(metrics, now)
+        of = steps.of
         self._request_header = tuple(of("RequestHeader", hook) for hook in hooks.request_header)
         self._screener = tuple(of("Screener", hook) for hook in hooks.screener)
         self._data_producer = tuple(of("DataProducer", hook) for hook in hooks.data_producer)
         self._admitter = tuple(of("Admission", hook) for hook in hooks.admitter)
         self._pre_request = tuple(of("PreRequest", hook) for hook in hooks.pre_request)
-        self._response_header = tuple(
-            of("ResponseReceived", hook) for hook in hooks.response_header
-        )
-        self._response_body = tuple(of("ResponseStreaming", hook) for hook in hooks.response_body)
-        self._response_progress = tuple(
-            of("ResponseStreaming", hook) for hook in hooks.response_progress
-        )
-        self._response_metadata = tuple(
-            of("ResponseStreaming", hook) for hook in hooks.response_metadata
+        self.response = ResponseHookRunner(
+            hooks, steps, overruns=self._overruns, metrics=metrics, now=now
         )
         self.may_wait = bool(hooks.waiting_producers)
         """Whether a decision can take more than one turn of the event loop."""
@@ -162,17 +149,7 @@ class HookRunner:
     async def _wait_for(self, hook: DataProducer, pending: Awaitable[None]) -> None:
         if not self.may_wait:
             raise PluginFault(f"{hook.name!r} waits, but its produce is no `async def`")
-        await self._finish(hook, pending, hook.timeout_seconds)
-
-    async def _finish(self, hook: Plugin, pending: Awaitable[None], budget_seconds: float) -> None:
-        try:
-            await finish_within(pending, budget_seconds)
-        except StillRunning as error:
-            # Each call would leave one more task behind.
-            if not self._overruns.is_off(hook):
-                self._overruns.took(hook, error.seconds, budget_seconds)
-            raise
-        self._overruns.took(hook, 0.0, budget_seconds)
+        await finish_in_budget(hook, pending, hook.timeout_seconds, self._overruns)
 
     async def _produce_in_thread(
         self, hook: DataProducer, request: InferenceRequest, endpoints: Sequence[Endpoint]
@@ -231,75 +208,3 @@ class HookRunner:
             f'PreRequest "{hook.name}/{hook.type}" failed: {error}' for hook, error in failures
         )
         raise Rejection(ErrorCode.INTERNAL, text) from first
-
-    def response_header(
-        self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint | None
-    ) -> None:
-        """A failure is counted and costs that hook's changes."""
-        for step in self._response_header:
-            before, started = response.headers, self._now()
-            response.headers = before.copy()
-            try:
-                step.plugin.response_header(request, response, endpoint)
-            except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
-                self._response_failed(step, error)
-                response.headers = before
-            finally:
-                step.took(self._now() - started)
-
-    async def response_body(
-        self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
-    ) -> None:
-        """Show every hook the state of a response; failures are counted."""
-        for step in self._response_body:
-            hook = step.plugin
-            if self._overruns.is_off(hook):
-                continue
-            started = self._now()
-            try:
-                pending = hook.response_body(request, response, endpoint)
-                if pending is not None:
-                    await self._finish(hook, pending, hook.timeout_seconds)
-            except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
-                if is_cancellation(error):
-                    raise
-                self._response_failed(step, error)
-            finally:
-                step.took(self._now() - started)
-
-    def first_chunk(
-        self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
-    ) -> None:
-        """The first bytes of a response's body have come."""
-        for step in self._response_progress:
-            try:
-                step.plugin.first_chunk(request, response, endpoint)
-            except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
-                self._response_failed(step, error)
-
-    def ended(
-        self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
-    ) -> None:
-        """A request that got an endpoint is over; every hook is told, whatever the others do."""
-        for step in self._response_progress:
-            try:
-                step.plugin.ended(request, response, endpoint)
-            except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
-                self._response_failed(step, error)
-
-    def response_metadata(
-        self, request: InferenceRequest, response: InferenceResponse
-    ) -> dict[str, dict[str, MetadataValue]]:
-        """What the hooks tell the gateway about a response, by namespace."""
-        merged: dict[str, dict[str, MetadataValue]] = {}
-        for step in self._response_metadata:
-            try:
-                for namespace, values in step.plugin.response_metadata(request, response).items():
-                    merged.setdefault(namespace, {}).update(values)
-            except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
-                self._response_failed(step, error)
-        return merged
-
-    def _response_failed(self, step: Step[Plugin], error: BaseException) -> None:
-        step.failed(error)
-        self._metrics.response_phase_error()

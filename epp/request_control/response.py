@@ -155,7 +155,7 @@ class ResponsePhase:
     def tells_metadata(self) -> bool:
         """Whether the gateway is told something with the end of the body."""
         active = self._active
-        return active is not None and bool(active.hooks.hooks.response_metadata)
+        return active is not None and active.hooks.tell_metadata
 
     def metadata(self, last: bytes) -> dict[str, dict[str, MetadataValue]]:
         """What to tell with `last`, the last piece of the body, which `observe` is shown after."""
@@ -186,7 +186,7 @@ class ResponsePhase:
             self._read(chunk)
         if end:
             self.end(TerminationCause.NATURAL)
-        elif active.hooks.hooks.response_body:
+        elif active.hooks.follow_body:
             self._context.body_hooks.notify(active)
         active.processing_seconds += now() - started
 

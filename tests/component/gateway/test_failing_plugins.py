@@ -9,7 +9,7 @@ import pytest
 
 from epp.app.assembly import RequestPathSettings
 from epp.datastore.inference_pool import FailureMode
-from epp.request_control.director import DirectorSettings
+from epp.request_control.director_settings import DirectorSettings
 from tests.fakes.failing_plugins import (
     ONE,
     OWN,

@@ -22,7 +22,7 @@ from epp.framework.request_control import (
 )
 from epp.framework.scheduling import SchedulingResult
 from epp.gateway.overload import OverloadLimits
-from epp.request_control.director import DirectorSettings
+from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.hooks import Hooks
 from tests.fakes.eventually import eventually
 from tests.fakes.gateway_client import COMPLETIONS, Answer

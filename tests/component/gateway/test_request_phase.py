@@ -14,7 +14,7 @@ from epp.framework.scheduling import SchedulingResult
 from epp.gateway.context import GatewaySettings
 from epp.plugins.parsers.openai import OpenAIParser
 from epp.plugins.parsers.passthrough import PassthroughParser
-from epp.request_control.director import DirectorSettings
+from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.hooks import Hooks
 from epp.transport.grpc_aio import MessageLimits
 from tests.fakes.gateway_client import COMPLETIONS, Answer

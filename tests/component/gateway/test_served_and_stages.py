@@ -11,7 +11,7 @@ from epp.app.assembly import RequestPathSettings
 from epp.framework.data_types import InFlightLoad
 from epp.gateway.overload import OverloadLimits
 from epp.observability.request_log import RequestRecord
-from epp.request_control.director import DirectorSettings
+from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.response import ResponseSettings
 from tests.fakes.failing_plugins import Clock
 from tests.fakes.gateway_client import Answer, Exchange

@@ -14,7 +14,7 @@ from epp.framework.plugin import Plugin
 from epp.framework.request import InferenceRequest, InferenceResponse
 from epp.framework.request_control import PreRequest, ResponseMetadata
 from epp.framework.scheduling import SchedulingResult
-from epp.request_control.director import DirectorSettings
+from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.explanation import MOST_TEXT
 from epp.request_control.response import ResponseSettings
 from tests.fakes.gateway_client import Answer, Exchange

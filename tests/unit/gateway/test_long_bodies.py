@@ -10,7 +10,7 @@ import random
 import pytest
 
 from epp.app.assembly import RequestPathSettings
-from epp.request_control.director import DirectorSettings
+from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.incoming import LONG_BODY
 from tests.fakes.eventually import eventually
 from tests.fakes.gateway_client import header_map

@@ -40,7 +40,7 @@ class FailOpen:
     def pick(self) -> ActiveRequest:
         incoming = IncomingRequest(headers=Headers(), received_at=self.now)
         request = new_request(incoming, self._rng)
-        return self._answers.best_effort(incoming, request, Runner().run, "internal")
+        return self._answers.best_effort(incoming, request, Runner().run.response, "internal")
 
 
 def test_a_best_effort_pick_is_the_only_probe_of_an_endpoint_whose_ejection_is_over() -> None:
