@@ -55,7 +55,7 @@ class Admitter(Plugin):
 
 
 class PreRequest(Plugin):
-    """Acts on the decision before it is answered. `ResponseProgress.ended` is where to undo that."""
+    """Acts on the decision before it is answered; what it adds is taken back in `ended`."""
 
     @abstractmethod
     def pre_request(self, request: InferenceRequest, result: SchedulingResult) -> None:
