@@ -25,7 +25,8 @@ from epp.plugins.producers.tallies import selected, tally
 
 _LEAST_SWEPT = 4
 _ROUNDS_PER_BOUND = 8
-_LONGEST = 8
+_CHAINS_PER_BOUND = 8
+"""No chain is learnt further than makes so many of them fill the index."""
 _MANY_SLOTS = 256
 _MANY_RUNS = 8
 
@@ -55,7 +56,7 @@ class PrefixIndex:
 
     def __init__(self, max_entries: int) -> None:
         self._max_entries = max_entries
-        self._longest = max(1, max_entries // _LONGEST)
+        self._longest = max(1, max_entries // _CHAINS_PER_BOUND)
         self._runs = BlockRuns(max_entries)
         self._holders: dict[EndpointId, _Holder] = {}
         self._removed = RemovedEndpoints()
@@ -82,10 +83,7 @@ class PrefixIndex:
         }
 
     def match(self, chains: Iterable[bytes], endpoints: Sequence[Endpoint]) -> dict[Endpoint, int]:
-        """How many of the blocks each of `endpoints` holds, those that hold none left out.
-
-        Chains are packed.
-        """
+        """How many of the blocks each of `endpoints` holds, those that hold none left out."""
         groups = tally(held for chain in chains for held in self._held(chain))
         if not groups:
             return {}
