@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
-from functools import lru_cache
+
+from msgspec import Struct
 
 from epp.request_control.response import BodyPolicy
 from epp.wire import ext_proc_pb2 as wire
@@ -25,24 +25,18 @@ class BodyMode(Enum):
     """The body does not come by."""
 
 
-_MODES: dict[int, BodyMode] = {
-    wire.ProtocolConfiguration.NONE: BodyMode.NONE,
-    wire.ProtocolConfiguration.STREAMED: BodyMode.STREAMED,
-    wire.ProtocolConfiguration.BUFFERED: BodyMode.BUFFERED,
-    wire.ProtocolConfiguration.BUFFERED_PARTIAL: BodyMode.BUFFERED_PARTIAL,
+_MODES: dict[int, tuple[BodyMode, BodyPolicy]] = {
+    wire.ProtocolConfiguration.NONE: (BodyMode.NONE, BodyPolicy.UNSEEN),
+    wire.ProtocolConfiguration.STREAMED: (BodyMode.STREAMED, BodyPolicy.AT_ONCE),
+    wire.ProtocolConfiguration.BUFFERED: (BodyMode.BUFFERED, BodyPolicy.WHOLE),
+    wire.ProtocolConfiguration.BUFFERED_PARTIAL: (BodyMode.BUFFERED_PARTIAL, BodyPolicy.AT_ONCE),
 }
-
-_RESPONSE_POLICIES = {
-    BodyMode.FULL_DUPLEX: BodyPolicy.HOLD,
-    BodyMode.BUFFERED: BodyPolicy.WHOLE,
-    BodyMode.BUFFERED_PARTIAL: BodyPolicy.AT_ONCE,
-    BodyMode.STREAMED: BodyPolicy.AT_ONCE,
-    BodyMode.NONE: BodyPolicy.UNSEEN,
-}
+"""For a body of the request, and of the response."""
+# GRPC and what future versions add are close relatives of it.
+_FULL_DUPLEX = (BodyMode.FULL_DUPLEX, BodyPolicy.HOLD)
 
 
-@dataclass(frozen=True, slots=True)
-class StreamModes:
+class StreamModes(Struct, frozen=True):
     """Modes of one stream, fixed by its first message."""
 
     request: BodyMode
@@ -57,20 +51,13 @@ class StreamModes:
 def stream_modes(first: wire.ProcessingRequest) -> StreamModes:
     """Read the first message of a stream. Without a `protocol_config` it is full duplex."""
     if not first.HasField("protocol_config"):
-        return StreamModes(
-            BodyMode.FULL_DUPLEX,
-            BodyPolicy.HOLD,
-            first.observability_mode,
-            may_leave_after_pick=True,
-        )
+        return StreamModes(*_FULL_DUPLEX, first.observability_mode, may_leave_after_pick=True)
     config = first.protocol_config
-    return _modes(config.request_body_mode, config.response_body_mode, first.observability_mode)
-
-
-@lru_cache(maxsize=128)
-def _modes(request_mode: int, response_mode: int, observing: bool) -> StreamModes:
-    # GRPC and what future versions add are close relatives of full duplex.
-    request = _MODES.get(request_mode, BodyMode.FULL_DUPLEX)
-    response = _MODES.get(response_mode, BodyMode.FULL_DUPLEX)
-    unseen = response is BodyMode.NONE
-    return StreamModes(request, _RESPONSE_POLICIES[response], observing, unseen)
+    request, _ = _MODES.get(config.request_body_mode, _FULL_DUPLEX)
+    _, response = _MODES.get(config.response_body_mode, _FULL_DUPLEX)
+    return StreamModes(
+        request,
+        response,
+        first.observability_mode,
+        may_leave_after_pick=response is BodyPolicy.UNSEEN,
+    )

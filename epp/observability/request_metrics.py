@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from epp.framework.usage import Usage
-from epp.observability.instruments import Histogram
 from epp.observability.request_series import RequestSeries
 
 
@@ -40,9 +39,9 @@ class RequestMetrics:
             self._has_error = True
             self._series.error(code).inc()
 
-    def inter_token(self) -> Histogram:
-        """Of the times between two pieces of a streamed response body."""
-        return self._series.inter_token
+    def piece_followed(self, seconds: float) -> None:
+        """A piece of a streamed response body came so long after the one before."""
+        self._series.inter_token.observe(seconds)
 
     def completed(
         self,

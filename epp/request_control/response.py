@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from epp.framework.headers import Headers
     from epp.framework.request import MetadataValue
     from epp.framework.request_handling import ResponseReader
-    from epp.observability.instruments import Histogram
     from epp.observability.metrics import Metrics
     from epp.request_control.active_request import ActiveRequest
     from epp.request_control.body_hooks import BodyHooks
@@ -76,7 +75,6 @@ class ResponsePhase:
     __slots__ = (
         "_active",
         "_context",
-        "_gaps",
         "_last_chunk_at",
         "_reader",
         "_response",
@@ -90,8 +88,6 @@ class ResponsePhase:
         self._reader: ResponseReader | None = None
         self._rewriter: ModelRewriter | None = None
         self._response: InferenceResponse | None = None
-        self._gaps: Histogram | None = None
-        """Of the times between two pieces of a stream."""
         self._last_chunk_at = 0.0
         self.rewrites = False
         """Whether body bytes may change."""
@@ -178,9 +174,7 @@ class ResponsePhase:
             if active.first_byte_at is None:
                 self._first_chunk(active, response, started)
             elif response.streaming and active.metrics is not None:
-                if self._gaps is None:
-                    self._gaps = active.metrics.inter_token()
-                self._gaps.observe(started - self._last_chunk_at)
+                active.metrics.piece_followed(started - self._last_chunk_at)
             self._last_chunk_at = started
         if self._reader is not None:
             self._read(chunk)

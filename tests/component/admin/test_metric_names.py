@@ -251,7 +251,7 @@ def everything_happened_once() -> Metrics:
     request.admitted(1)
     request.running_started()
     request.error("Unknown")
-    request.inter_token().observe(0.1)
+    request.piece_followed(0.1)
     request.completed(
         seconds=1, response_bytes=1, streaming=True, ttft_seconds=0.1, usage=Usage(2, 2, 4, 1)
     )

@@ -52,7 +52,7 @@ def test_an_admitted_request_is_counted_with_its_size(metrics: Metrics) -> None:
 def test_a_completed_stream_fills_every_histogram(metrics: Metrics) -> None:
     request = metrics.request("llama", "llama-8b", "tenant", -1)
 
-    request.inter_token().observe(0.25)
+    request.piece_followed(0.25)
     request.completed(
         seconds=2.5,
         response_bytes=300,
