@@ -17,7 +17,8 @@ from epp.request_control.director import Director
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.outliers import OutlierMemory, OutlierSettings
 from epp.request_control.reporting import Reporter
-from epp.request_control.response import ResponseContext, ResponseSettings
+from epp.request_control.response import ResponseContext
+from epp.request_control.response_headers import ResponseSettings
 from epp.support.tasks import TaskOwner
 
 if TYPE_CHECKING:

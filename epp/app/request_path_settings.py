@@ -9,7 +9,7 @@ from epp.gateway.overload import OverloadLimits
 from epp.gateway.replies import ErrorFormat
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.outliers import OutlierSettings
-from epp.request_control.response import ResponseSettings
+from epp.request_control.response_headers import ResponseSettings
 
 
 def request_path_settings(options: ServeOptions) -> RequestPathSettings:

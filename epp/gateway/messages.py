@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from epp.framework.headers import Headers
-from epp.request_control.response import SERVED_ENDPOINT_HEADER
+from epp.request_control.response_headers import SERVED_ENDPOINT_HEADER
 from epp.wire import ext_proc_pb2 as wire
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from epp.gateway.messages import DESTINATION_HEADER, SUBSET_KEY
 from epp.gateway.replies import DROP_REASON_HEADER
 from epp.request_control.incoming import FAIRNESS_HEADERS, REWRITE_HEADERS
-from epp.request_control.response import SERVED_ENDPOINT_HEADER
+from epp.request_control.response_headers import SERVED_ENDPOINT_HEADER
 
 if TYPE_CHECKING:
     from epp.request_control.active_request import ActiveRequest

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING
 import structlog
 
 from epp.framework.request import InferenceResponse, TerminationCause
-from epp.request_control.explanation import decision_text
+from epp.request_control.response_headers import (
+    headers_of_ours,
+    is_readable,
+    is_streaming,
+    status_of,
+)
 from epp.support.model_names import ChunkModelRewriter, JsonModelRewriter, SseModelRewriter
 from epp.support.plugin_faults import PLUGIN_FAULTS
 
@@ -27,13 +32,10 @@ if TYPE_CHECKING:
     from epp.observability.metrics import Metrics
     from epp.request_control.active_request import ActiveRequest
     from epp.request_control.body_hooks import BodyHooks
+    from epp.request_control.response_headers import ResponseSettings
     from epp.support.model_names import ModelRewriter
 
 log = structlog.get_logger(__name__)
-
-SERVED_ENDPOINT_HEADER = "x-gateway-destination-endpoint-served"
-DECISION_HEADER = "x-epp-decision"
-DEBUG_HEADER = "x-went-into-resp-headers"
 
 
 class BodyPolicy(Enum):
@@ -47,15 +49,6 @@ class BodyPolicy(Enum):
     """The body comes in one piece and keeps its content-length."""
     UNSEEN = auto()
     """The body does not come by."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResponseSettings:
-    """What is added to response headers."""
-
-    served_endpoint_header: bool = False
-    debug_header: bool = False
-    decision_header: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,16 +99,16 @@ class ResponsePhase:
         policy: BodyPolicy,
     ) -> dict[str, bytes | None]:
         """Take the response headers; gives the changes to answer with."""
-        active = self._active
+        active, context = self._active, self._context
         if active is None:
-            return self._own_headers(None)
+            return headers_of_ours(context.settings, None)
         self._credit(active, served)
-        active.response_started_at = self._context.now()
+        active.response_started_at = context.now()
         media_type = (headers.get("content-type") or "").lower()
-        streaming = _is_streaming(media_type, active)
+        streaming = is_streaming(media_type, active)
         response = InferenceResponse(
             headers=headers,
-            status=_status(headers),
+            status=status_of(headers),
             streaming=streaming,
             started=True,
             metadata=metadata,
@@ -123,15 +116,15 @@ class ResponsePhase:
         )
         active.response = self._response = response
         active.hooks.response_header(active.request, response, active.serving)
-        self._context.body_hooks.notify(active)
-        if response.body_is_seen and _is_readable(headers):
+        context.body_hooks.notify(active)
+        if response.body_is_seen and is_readable(headers):
             self._reader = self._new_reader(active, streaming=streaming)
             self._rewriter = _rewriter(active, media_type, policy)
             self.rewrites = self._rewriter is not None
         changes = dict(response.headers.changes)
         if self._rewriter is not None and policy is not BodyPolicy.WHOLE:
             changes["content-length"] = None
-        changes.update(self._own_headers(active))
+        changes.update(headers_of_ours(context.settings, active))
         return changes
 
     def rewrite(self, chunk: bytes, *, end: bool) -> bytes:
@@ -238,39 +231,9 @@ class ResponsePhase:
         if endpoint is not None:
             active.served_by(endpoint)
 
-    def _own_headers(self, active: ActiveRequest | None) -> dict[str, bytes | None]:
-        settings = self._context.settings
-        own: dict[str, bytes | None] = {}
-        if settings.served_endpoint_header and active is not None and active.serving is not None:
-            own[SERVED_ENDPOINT_HEADER] = active.serving.address.encode()
-        if settings.decision_header and active is not None and active.result is not None:
-            own[DECISION_HEADER] = decision_text(active.result).encode()
-        if settings.debug_header:
-            own[DEBUG_HEADER] = b"true"
-        return own
-
     def _fault(self, step: str, error: BaseException) -> None:
         self._context.metrics.response_phase_error()
         log.warning("response phase failed", step=step, error=type(error).__name__)
-
-
-def _status(headers: Headers) -> int:
-    status = headers.get(":status") or ""
-    return int(status) if status.isascii() and status.isdigit() and len(status) == 3 else 0
-
-
-def _is_streaming(media_type: str, active: ActiveRequest) -> bool:
-    """By the response's own type; the request's word counts only without one (D16)."""
-    if "text/event-stream" in media_type:
-        return True
-    if media_type and not media_type.startswith("application/grpc"):
-        return False
-    parsed = active.request.parsed
-    return parsed is not None and parsed.stream
-
-
-def _is_readable(headers: Headers) -> bool:
-    return (headers.get("content-encoding") or "identity").strip().lower() == "identity"
 
 
 def _rewriter(active: ActiveRequest, media_type: str, policy: BodyPolicy) -> ModelRewriter | None:

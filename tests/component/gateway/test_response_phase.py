@@ -14,7 +14,7 @@ from epp.framework.request_control import ResponseBody, ResponseHeader
 from epp.gateway.overload import OverloadLimits
 from epp.plugins.parsers.usage import JsonUsageReader
 from epp.request_control.hooks import Hooks
-from epp.request_control.response import ResponseSettings
+from epp.request_control.response_headers import ResponseSettings
 from tests.fakes.eventually import eventually
 from tests.fakes.gateway_client import Answer, Exchange
 from tests.fakes.picker import Picker, running_picker

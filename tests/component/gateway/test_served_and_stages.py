@@ -12,7 +12,7 @@ from epp.framework.data_types import InFlightLoad
 from epp.gateway.overload import OverloadLimits
 from epp.observability.request_log import RequestRecord
 from epp.request_control.director_settings import DirectorSettings
-from epp.request_control.response import ResponseSettings
+from epp.request_control.response_headers import ResponseSettings
 from tests.fakes.failing_plugins import Clock
 from tests.fakes.gateway_client import Answer, Exchange
 from tests.fakes.picker import Picker, running_picker

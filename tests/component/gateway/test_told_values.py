@@ -16,7 +16,7 @@ from epp.framework.request_control import PreRequest, ResponseMetadata
 from epp.framework.scheduling import SchedulingResult
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.explanation import MOST_TEXT
-from epp.request_control.response import ResponseSettings
+from epp.request_control.response_headers import ResponseSettings
 from tests.fakes.gateway_client import Answer, Exchange
 from tests.fakes.logs import awaitable_logs, until_logged
 from tests.fakes.picker import Picker, running_picker
