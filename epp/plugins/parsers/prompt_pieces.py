@@ -27,7 +27,8 @@ _SHORT = 512
 """Texts up to this are always unescaped: views of them would cost more."""
 
 MAX_PIECES_CUT = 4096
-"""Pieces of a prompt from which on `data:` URLs stay text: a body has room for millions."""
+"""Pieces of a prompt from which on `data:` URLs stay text: a body has room for millions, and for as
+many strings that only begin like one, which count as well."""
 
 _QUOTE = ord('"')
 _MODALITIES = frozenset(("image", "video", "audio"))
@@ -36,8 +37,8 @@ _text = msgspec.json.Decoder(str)
 
 # An escaped quote before `data:` is part of a text that speaks of such a URL.
 _DATA_URL = re.compile(
-    rb'"data:(?<!\\"data:)([a-z]++)\\?/[^",]{0,200}?;base64,'
-    rb'(?:[^"]*+"(?<!\\")|(?:[^"\\]++|\\.)*+")',
+    rb'"data:(?<!\\"data:)(?:([a-z]++)\\?/[^",]{0,200}?;base64,'
+    rb'(?:[^"]*+"(?<!\\")|(?:[^"\\]++|\\.)*+"))?+',
     re.DOTALL,
 )
 
@@ -122,6 +123,8 @@ def add_json(pieces: Pieces, value: Raw) -> None:
     start = 0
     room = max(MAX_PIECES_CUT - len(pieces), 0) // 2
     for match in islice(_DATA_URL.finditer(view), room):
+        if match[1] is None:
+            continue
         modality = match[1].decode()
         first, end = match.start() + 1, match.end() - 1
         pieces.append(view[start:first])

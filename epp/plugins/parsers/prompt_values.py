@@ -23,9 +23,16 @@ from epp.support.json_members import STRING
 MAX_PROMPTS = 4096
 """Prompts of one request that are told apart; what follows counts as part of the last one."""
 
+MAX_TEXTS_BYTES = 2 * 1024 * 1024
+"""Of a list of texts, as it is written, how much is looked at: what follows counts as part of the
+last one, and is texts, too, for all we know. A body of the shortest texts, or of one made of
+escapes, would hold up everybody for a second."""
+
 _LIST_START = re.compile(rb"\[\s*+(.)")
-_STRING = re.compile(STRING, re.DOTALL)
-_TEXTS = re.compile(rb"\[\s*+%b\s*+(?:,\s*+%b\s*+)*+\]" % (STRING, STRING), re.DOTALL)
+_ITEM = re.compile(rb"[\[,]\s*+(%b)\s*+" % STRING, re.DOTALL)
+_ITEM_START = re.compile(rb"[\[,]\s*+")
+# In valid JSON a quote behind these begins the last text, or the one where looking ends.
+_TEXTS = re.compile(rb'\[\s*+(?:%b\s*+,\s*+)*+(?:"|\Z)' % STRING, re.DOTALL)
 
 _values = msgspec.json.Decoder(list[Raw])
 
@@ -43,7 +50,9 @@ def is_text(value: Raw) -> bool:
 
 def is_list_of_texts(value: Raw) -> bool:
     """Whether a value is a list of strings with something in it."""
-    return _first_of_list(value) == b'"' and _TEXTS.fullmatch(memoryview(value)) is not None
+    if _first_of_list(value) != b'"':
+        return False
+    return _TEXTS.match(memoryview(value), 0, MAX_TEXTS_BYTES) is not None
 
 
 def prompts_of(value: Raw) -> ReadPrompts | None:
@@ -108,15 +117,18 @@ def _texts(value: Raw) -> list[PromptText]:
 
 
 def _each_text(view: memoryview) -> Iterator[PromptText]:
-    room = MAX_UNESCAPED
-    for number, match in enumerate(_STRING.finditer(view), 1):
-        if number == MAX_PROMPTS:
-            yield PromptText((view[match.start() :],))
-            return
+    room, end = MAX_UNESCAPED, 0
+    for _ in range(MAX_PROMPTS - 1):
+        match = _ITEM.match(view, end, MAX_TEXTS_BYTES)
+        if match is None:
+            break
         pieces = Pieces(room)
-        add_text(pieces, view[match.start() : match.end()])
-        room = pieces.room
+        add_text(pieces, view[match.start(1) : match.end(1)])
+        room, end = pieces.room, match.end()
         yield PromptText(pieces)
+    rest = _ITEM_START.match(view, end)
+    if rest is not None:
+        yield PromptText((view[rest.end() :],))
 
 
 def _token_lists(lists: list[bytes]) -> list[PromptText]:

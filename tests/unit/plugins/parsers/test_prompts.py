@@ -19,7 +19,7 @@ from epp.plugins.parsers.anthropic import AnthropicParser
 from epp.plugins.parsers.json_values import MAX_CONTAINERS
 from epp.plugins.parsers.openai import OpenAIParser
 from epp.plugins.parsers.prompt_pieces import MAX_DECODED_URL, MAX_PIECES_CUT, MAX_UNESCAPED
-from epp.plugins.parsers.prompt_values import MAX_PROMPTS
+from epp.plugins.parsers.prompt_values import MAX_PROMPTS, MAX_TEXTS_BYTES
 from epp.plugins.parsers.token_ids import MAX_READ_BYTES, SLICE_BYTES
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "requests"
@@ -267,6 +267,15 @@ def test_data_urls_without_number_stay_text() -> None:
     assert text.count(url) == MAX_PIECES_CUT
 
 
+@pytest.mark.parametrize("almost", ["data:", "data:image/png,A", "data:image/" + ";base64" * 28])
+def test_strings_that_begin_like_data_urls_are_not_looked_at_without_end(almost: str) -> None:
+    url = "data:image/png;base64,QUJD"
+    few, many = [almost] * 9, [almost] * MAX_PIECES_CUT
+
+    assert only(CONVERSATIONS, {"items": [*few, url]}).count("<") == 1
+    assert only(CONVERSATIONS, {"items": [*many, url]}).count("<") == 0
+
+
 def test_texts_of_a_completion_are_prompts_of_their_own() -> None:
     found = prompts(COMPLETIONS, rb'{"prompt":["a\n" , "","]"]}')
 
@@ -326,6 +335,26 @@ def test_prompts_beyond_the_bound_are_one(item: object) -> None:
     assert len(found) == MAX_PROMPTS
     last = found[-1].token_ids or shown(found[-1]).encode()
     assert last in (ids(*[1] * 10), b'"a", ' * 9 + b'"a"]')
+
+
+@pytest.mark.parametrize("path", [COMPLETIONS, EMBEDDINGS])
+@pytest.mark.parametrize("text", ["", '"', "a" * 99_999, '"' * MAX_TEXTS_BYTES])
+def test_of_long_lists_of_texts_the_rest_is_not_looked_at(path: str, text: str) -> None:
+    item = json.dumps(text).encode()
+    texts = (item + b" ,\n") * (MAX_TEXTS_BYTES // len(item) + 1)
+    body = b'{"%b":[%b' % (b"input" if path == EMBEDDINGS else b"prompt", texts)
+
+    found = prompts(path, body + b"1]}")
+
+    assert len(found) <= MAX_PROMPTS
+    assert shown(found[-1]).endswith("1]")
+
+
+@pytest.mark.parametrize("path", [COMPLETIONS, EMBEDDINGS])
+@pytest.mark.parametrize("items", ['"a", 1', '"a","b" ,null', '"a",["b"]', '"a",{"b":"c"}'])
+def test_a_list_with_texts_and_something_else_is_refused(path: str, items: str) -> None:
+    with pytest.raises(Rejection):
+        prompts(path, f'{{"prompt":[{items}],"input":[{items}]}}'.encode())
 
 
 UNITS = ("a", "\\", "\n", "\x01", "ü", "中", "😀")
