@@ -9,19 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.benchmarks import cores
+from tests.fakes.pool_files import MANIFEST
 from tests.fakes.programs import Program
 
 PAGE_BYTES = 17_000
-_MANIFEST = """\
-apiVersion: inference.networking.k8s.io/v1
-kind: InferencePool
-metadata: {name: pool, namespace: default}
-spec:
-  selector: {matchLabels: {app: model-server}}
-  targetPorts: [{number: 8000}]
-  endpointPickerRef: {name: epp, port: {number: 9002}, failureMode: FailClose}
----
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +39,7 @@ def simulated_pool(endpoints: int, folder: Path) -> Iterator[SimulatedPool]:
     try:
         ports = program.wait_for_line("ports").split()[1:]
         yield SimulatedPool(
-            manifests=_written(folder / "pool.yaml", ports, _MANIFEST),
+            manifests=_written(folder / "pool.yaml", ports, MANIFEST),
             endpoints=_written(folder / "endpoints.yaml", ports),
             scrapes=scrapes,
         )

@@ -11,22 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.fakes.pool_files import MANIFEST
 from tests.fakes.process_stats import open_files, resident_bytes, threads
 from tests.fakes.programs import Program
 
-_POOL = """\
-apiVersion: inference.networking.k8s.io/v1
-kind: InferencePool
-metadata: {name: pool, namespace: default}
-spec:
-  selector: {matchLabels: {app: model-server}}
-  targetPorts: [{number: 8000}]
-  endpointPickerRef: {name: epp, port: {number: 9002}, failureMode: FailClose}
----
-endpoints:
-- {name: a, address: 127.0.0.1, port: 8000}
-- {name: b, address: 127.0.0.1, port: 8001}
-- {name: c, address: 127.0.0.1, port: 8002}
+_POOL = f"""\
+{MANIFEST}endpoints:
+- {{name: a, address: 127.0.0.1, port: 8000}}
+- {{name: b, address: 127.0.0.1, port: 8001}}
+- {{name: c, address: 127.0.0.1, port: 8002}}
 """
 
 

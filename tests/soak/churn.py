@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from itertools import count, cycle
 from pathlib import Path
 
+from tests.fakes.pool_files import MANIFEST
+
 POOL_SECONDS = 1.0
 """Pause between two versions of the pool file."""
 CONFIGURATION_SECONDS = 5.0
@@ -19,17 +21,7 @@ BAD_ENTRY_EVERY = 10
 SMALLEST_SHARE = 0.6
 """Of all pods; the others may be away."""
 
-_POOL = """\
-apiVersion: inference.networking.k8s.io/v1
-kind: InferencePool
-metadata: {name: pool, namespace: default}
-spec:
-  selector: {matchLabels: {app: model-server}}
-  targetPorts: [{number: 8000}]
-  endpointPickerRef: {name: epp, port: {number: 9002}, failureMode: FailClose}
----
-endpoints:
-"""
+_POOL = f"{MANIFEST}endpoints:\n"
 
 # What is built in, with a prefix index that new prompts fill within seconds: its growth to a
 # million entries would hide a leak for an hour.

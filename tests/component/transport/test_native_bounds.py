@@ -15,25 +15,16 @@ from structlog.testing import capture_logs
 from epp.transport.native.frames import GOAWAY, PREFACE, SETTINGS, Setting, frame, window_update
 from epp.transport.native.frames import settings as settings_frame
 from epp.transport.native.keepalive import Patience
-from epp.transport.native.server import NativeServer
 from epp.transport.native.tls import ServerTls
 from tests.fakes.certificates import new_pair, shake_hands
 from tests.fakes.eventually import eventually
 from tests.fakes.http2_peer import Peer, data, frames_in, message
+from tests.fakes.listening import listening
 from tests.fakes.native_streams import PATH, native_server
 from tests.fakes.streams import Opened, SilentHandler, TellingHandler
 
 GREETING = PREFACE + frame(SETTINGS, 0, 0)
 CLIENT_HELLO_BEGUN = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
-
-
-@asynccontextmanager
-async def running(server: NativeServer) -> AsyncIterator[int]:
-    port = await server.start()
-    try:
-        yield port
-    finally:
-        await server.stop(0)
 
 
 @asynccontextmanager
@@ -76,7 +67,7 @@ async def test_a_connection_over_the_limit_is_closed_at_once_and_others_live_on(
     with capture_logs() as logs:
         server = native_server(TellingHandler, max_connections=2)
         async with (
-            running(server) as port,
+            listening(server) as port,
             connected(port, GREETING) as first,
             connected(port, GREETING) as second,
         ):
@@ -95,7 +86,7 @@ async def test_a_connection_over_the_limit_is_closed_at_once_and_others_live_on(
 
 
 async def test_a_connection_that_ends_makes_room_for_another() -> None:
-    async with running(native_server(TellingHandler, max_connections=1)) as port:
+    async with listening(native_server(TellingHandler, max_connections=1)) as port:
         for _ in range(3):
             async with connected(port, GREETING) as only:
                 assert await is_served(only)
@@ -111,7 +102,7 @@ async def test_a_connection_that_ends_makes_room_for_another() -> None:
 async def test_a_peer_that_does_not_greet_is_left(greeting: bytes) -> None:
     patience = Patience(pause_seconds=0.05)
     async with (
-        running(native_server(TellingHandler, patience=patience)) as port,
+        listening(native_server(TellingHandler, patience=patience)) as port,
         connected(port, greeting) as client,
     ):
         await read_to_the_end(client)
@@ -125,7 +116,7 @@ async def test_a_handshake_has_to_end_and_counts_as_a_connection(begun: bytes) -
         patience=Patience(handshake_seconds=0.2),
         max_connections=2,
     )
-    async with running(server) as port:
+    async with listening(server) as port:
         async with connected(port, begun) as first, connected(port, begun) as second:
             async with connected(port) as third:
                 assert await read_to_the_end(third) == b""
@@ -151,7 +142,7 @@ async def test_a_connection_without_streams_is_told_to_go_and_closed() -> None:
     patience = Patience(pause_seconds=0.02, timeout_seconds=0.02, idle_pauses=1)
     loop = asyncio.get_running_loop()
     async with (
-        running(native_server(TellingHandler, patience=patience)) as port,
+        listening(native_server(TellingHandler, patience=patience)) as port,
         connected(port, GREETING) as client,
     ):
         kinds: list[int] = []
@@ -176,7 +167,7 @@ async def test_a_socket_that_stays_full_is_closed_and_nothing_is_held_for_it() -
     peer = Peer()
     greeting = PREFACE + settings_frame(widest) + window_update(0, 2**31 - 65_536)
     request = peer.headers() + data(1, message(b"x"))
-    async with running(server) as port, connected(port, greeting + request):
+    async with listening(server) as port, connected(port, greeting + request):
         handler = await opened.next()
         handler.outlet.send((bytes(100_000),))
         handler.outlet.send(flood())
@@ -197,7 +188,7 @@ async def test_the_same_through_tls() -> None:
     server = native_server(opened, patience=patience, tls=ServerTls(new_pair()))
     widest = {Setting.INITIAL_WINDOW_SIZE: 2**31 - 1}
     greeting = PREFACE + settings_frame(widest) + window_update(0, 2**31 - 65_536)
-    async with running(server) as port:
+    async with listening(server) as port:
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", port, ssl=untrusting(), limit=1000
         )
@@ -217,7 +208,7 @@ async def test_a_client_that_was_told_to_go_comes_again() -> None:
     patience = Patience(pause_seconds=0.05, timeout_seconds=0.05, idle_pauses=1)
     server = native_server(TellingHandler, patience=patience)
     async with (
-        running(server) as port,
+        listening(server) as port,
         grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
     ):
         for _ in range(3):
@@ -235,7 +226,7 @@ async def test_a_peer_that_reads_slowly_is_kept() -> None:
     widest = {Setting.INITIAL_WINDOW_SIZE: 2**31 - 1}
     greeting = PREFACE + settings_frame(widest) + window_update(0, 2**31 - 65_536)
     size = 20_000_000
-    async with running(server) as port, connected(port, greeting + Peer().headers()) as client:
+    async with listening(server) as port, connected(port, greeting + Peer().headers()) as client:
         handler = await opened.next()
         handler.outlet.send((bytes(size),))
         for _ in range(50):
@@ -251,7 +242,7 @@ async def test_a_peer_that_reads_slowly_is_kept() -> None:
 async def test_accepted_sockets_send_at_once() -> None:
     opened = Opened(SilentHandler)
     server = native_server(opened)
-    async with running(server) as port, connected(port, GREETING + Peer().headers()):
+    async with listening(server) as port, connected(port, GREETING + Peer().headers()):
         await opened.next()
         (protocol,) = server._shared.connections
         accepted = protocol._transport.get_extra_info("socket")
@@ -260,6 +251,6 @@ async def test_accepted_sockets_send_at_once() -> None:
 
 async def test_a_client_that_speaks_no_tls_is_left() -> None:
     server = native_server(TellingHandler, tls=ServerTls(new_pair()))
-    async with running(server) as port, connected(port, GREETING) as client:
+    async with listening(server) as port, connected(port, GREETING) as client:
         await read_to_the_end(client)
         assert (await shake_hands(port)).protocol == "h2"

@@ -4,7 +4,7 @@ import asyncio
 import datetime
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 
 import grpc
@@ -22,6 +22,7 @@ from epp.framework.errors import ConfigError
 from epp.transport.certificates import CertificatePair, Certificates
 from epp.transport.native.tls import ServerTls
 from tests.fakes.certificates import certificate_of, new_pair, shake_hands, write_pair
+from tests.fakes.listening import listening
 from tests.fakes.logs import awaitable_logs, until_logged
 from tests.fakes.native_streams import PATH, native_server
 from tests.fakes.streams import TellingHandler
@@ -29,14 +30,8 @@ from tests.fakes.streams import TellingHandler
 MIB = 1024 * 1024
 
 
-@asynccontextmanager
-async def tls_server(tls: ServerTls) -> AsyncIterator[int]:
-    server = native_server(TellingHandler, tls=tls)
-    port = await server.start()
-    try:
-        yield port
-    finally:
-        await server.stop(0)
+def tls_server(tls: ServerTls) -> AbstractAsyncContextManager[int]:
+    return listening(native_server(TellingHandler, tls=tls))
 
 
 @asynccontextmanager

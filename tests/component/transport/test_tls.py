@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import grpc
@@ -11,18 +11,14 @@ import pytest
 from epp.transport.certificates import CertificatePair, Certificates
 from epp.transport.grpc_credentials import server_credentials
 from tests.fakes.certificates import certificate_of, new_pair, shake_hands, write_pair
+from tests.fakes.listening import listening
 from tests.fakes.logs import awaitable_logs, until_logged
 from tests.fakes.streams import SERVICE, TellingHandler, stream_server
 
 
-@asynccontextmanager
-async def tls_server(certificates: Certificates) -> AsyncIterator[int]:
-    server = stream_server(TellingHandler, credentials=server_credentials(certificates))
-    port = await server.start()
-    try:
-        yield port
-    finally:
-        await server.stop(0)
+def tls_server(certificates: Certificates) -> AbstractAsyncContextManager[int]:
+    credentials = server_credentials(certificates)
+    return listening(stream_server(TellingHandler, credentials=credentials))
 
 
 @asynccontextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import grpc
@@ -19,11 +18,11 @@ from tests.benchmarks import state_machine
 from tests.benchmarks.traffic import FULL_DUPLEX, STREAMED, traffic
 from tests.benchmarks.transport_server import server as picker_server
 from tests.fakes.http2_peer import message
+from tests.fakes.listening import listening
 from tests.fakes.native_streams import PATH, native_server
 from tests.fakes.obeying import Obeying
 from tests.fakes.streams import (
     CountingObserver,
-    ServerFactory,
     stream_server,
 )
 
@@ -130,15 +129,10 @@ CALLS = {
 @pytest.fixture
 async def ports() -> AsyncIterator[tuple[int, int]]:
     """Of a server on each transport."""
-    async with running(stream_server) as theirs, running(native_server) as ours:
-        yield theirs, ours
-
-
-@asynccontextmanager
-async def running(make: ServerFactory) -> AsyncIterator[int]:
-    server = make(Obeying, limits=LIMITS, observer=CountingObserver())
-    yield await server.start()
-    await server.stop(0)
+    theirs = stream_server(Obeying, limits=LIMITS, observer=CountingObserver())
+    ours = native_server(Obeying, limits=LIMITS, observer=CountingObserver())
+    async with listening(theirs) as their_port, listening(ours) as our_port:
+        yield their_port, our_port
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
