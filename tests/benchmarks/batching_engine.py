@@ -93,7 +93,7 @@ class BatchingEngine:
     def __init__(
         self, timeline: Timeline, *, time_factor: float = 1.0, has_adapters: bool = False
     ) -> None:
-        self.time_factor = time_factor
+        self._time_factor = time_factor
         self._places = ADAPTER_PLACES if has_adapters else 0
         self.hit_tokens = 0
         self.prompt_tokens = 0
@@ -125,31 +125,10 @@ class BatchingEngine:
             cache_num_blocks=BLOCKS,
         )
 
-    def true_cost(self, work: Work) -> float:
-        """Tokens that a request means here to one who sees all: queue, cache, adapters."""
-        uncached = work.prompt_tokens - self._cached_tokens(work, expected=True)
-        queued = sum(each.left for each in self._running) + sum(
-            each.work.prompt_tokens - self._cached_tokens(each.work) for each in self._waiting
-        )
-        present = len(self._running) + len(self._waiting)
-        adapter = 0.0
-        if work.adapter and work.adapter not in self._loaded:
-            adapter = ADAPTER_LOAD_SECONDS / PREFILL_SECONDS
-            if len(self._adapters_in_use()) >= self._places:
-                adapter *= 2
-        cost = queued + (1 + 0.2 * present) * uncached + 100 * present + adapter
-        return cost * self.time_factor
-
-    def _cached_tokens(self, work: Work, *, expected: bool = False) -> int:
+    def _cached_tokens(self, work: Work) -> int:
         # The last token of a prompt is always computed: its result is the first one of the answer.
         hashes = work.hashes[: (work.prompt_tokens - 1) // BLOCK_TOKENS]
-        blocks = self._cache.matching_blocks(hashes)
-        if expected and blocks < len(hashes):
-            for other in self._waiting:
-                theirs = other.work.hashes
-                while blocks < min(len(hashes), len(theirs)) and hashes[blocks] == theirs[blocks]:
-                    blocks += 1
-        return blocks * BLOCK_TOKENS
+        return self._cache.matching_blocks(hashes) * BLOCK_TOKENS
 
     def _step(self) -> None:
         loads = self._admit()
@@ -167,7 +146,7 @@ class BatchingEngine:
                 seconds += PREFILL_SECONDS * piece
                 if not sequence.left:
                     producing.append(sequence)
-        seconds = seconds * self.time_factor + loads * ADAPTER_LOAD_SECONDS
+        seconds = seconds * self._time_factor + loads * ADAPTER_LOAD_SECONDS
         self._timeline.at(self._timeline.now() + seconds, partial(self._stepped, producing))
 
     def _stepped(self, producing: Sequence[_Sequence]) -> None:

@@ -151,22 +151,7 @@ def run_picker(cell: str, configuration: str, seed: int, *, seconds: float = SEC
     return fleet.outcome()
 
 
-def run_oracle(cell: str, seed: int, *, rate: float | None = None) -> Outcome:
-    """One cell with a picker that sees the engines from within."""
-    timeline = Timeline()
-    fleet = Fleet(timeline, _workload(cell))
-
-    def arrive(arrival: Arrival) -> None:
-        best = min(fleet.engines, key=lambda each: fleet.engines[each].true_cost(arrival.work))
-        fleet.send(arrival, best, _nothing, _nothing)
-
-    _run(timeline, cell_arrivals(cell, seed, SECONDS, rate=rate), arrive)
-    return fleet.outcome()
-
-
-def cell_arrivals(
-    cell: str, seed: int, seconds: float, *, rate: float | None = None
-) -> list[Arrival]:
+def cell_arrivals(cell: str, seed: int, seconds: float) -> list[Arrival]:
     """The requests of a cell."""
     workload = _workload(cell)
     share, bursts = LOADS[cell.partition("/")[2]]
@@ -174,7 +159,7 @@ def cell_arrivals(
     return arrivals(
         workload.traffic(rng),
         rng,
-        rate=rate or share * workload.requests_per_second,
+        rate=share * workload.requests_per_second,
         seconds=seconds,
         bursts=bursts,
     )
@@ -190,7 +175,3 @@ def _run(
 
 def _workload(cell: str) -> Workload:
     return WORKLOADS[cell.partition("/")[0]]
-
-
-def _nothing() -> None:
-    pass
