@@ -76,13 +76,13 @@ class Prompt(Struct, frozen=True):
 
     tokens: bytes | memoryview
     features: tuple[MultiModalFeature, ...] = ()
-    more: int = 0
-    """How many tokens follow that are not kept: of prompts longer than models read."""
+    omitted_tokens: int = 0
+    """How many follow that are not kept: of prompts longer than models read."""
 
     @property
     def count(self) -> int:
         """Number of tokens."""
-        return len(self.tokens) // 4 + self.more
+        return len(self.tokens) // 4 + self.omitted_tokens
 
 
 class TokenizedPrompt(Struct, frozen=True):

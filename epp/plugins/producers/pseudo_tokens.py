@@ -74,7 +74,7 @@ class PseudoTokens:
             joined = _beginning(joined, self._room)
         tokens = b"".join(joined)
         self._room -= len(tokens)
-        return Prompt(tokens, tuple(features), (length - len(tokens)) // 4)
+        return Prompt(tokens, tuple(features), omitted_tokens=(length - len(tokens)) // 4)
 
     def _tokens_of(self, media: Media) -> int:
         count = min(self._estimate.tokens(media, self._headers), self._left + 1)

@@ -96,7 +96,7 @@ def test_of_more_tokens_than_models_read_the_first_are_kept_and_all_are_counted(
 
     first, second, third = pseudo_tokens().prompts(texts)
 
-    assert (first.tokens, first.more) == (piece, 0)
+    assert (first.tokens, first.omitted_tokens) == (piece, 0)
     assert len(first.tokens) + len(second.tokens) == MAX_KEPT_BYTES
     assert (piece + piece).startswith(bytes(second.tokens))
     assert second.count == -(-(2 * len(piece) + 1) // 4)
