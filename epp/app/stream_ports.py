@@ -53,5 +53,5 @@ class StreamPorts(Protocol):
 
 
 def stream_ports(transport: TransportName) -> StreamPorts:
-    """The ports of one transport; the other's libraries stay unloaded, which saves 10 MB."""
+    """The ports of one transport; the other's libraries stay unloaded, which saves 8 MB."""
     return cast(StreamPorts, import_module(f"epp.app.{transport}_ports"))
