@@ -31,6 +31,8 @@ class MetricSpec:
     name: str
     help: str
     labels: tuple[str, ...] = ()
+    expendable: tuple[str, ...] = ()
+    """Labels that become `other` first when there are too many series; else all of them do."""
     twin: Twin | None = None
 
     @property

@@ -96,10 +96,11 @@ S = TypeVar("S", bound=Series)
 class Family(Generic[S]):
     """The series of one metric, by label values.
 
-    Holds at most `max_series`; what comes later is counted under `other` in every label.
+    After `max_series`, new ones have `other` in the labels that their spec calls expendable; after
+    twice as many, in every label.
     """
 
-    __slots__ = ("_make", "_max_series", "_series", "spec")
+    __slots__ = ("_expendable", "_make", "_max_series", "_series", "spec")
 
     def __init__(
         self, spec: MetricSpec, make: Callable[[], S], max_series: int = MAX_SERIES_PER_FAMILY
@@ -107,6 +108,7 @@ class Family(Generic[S]):
         self.spec = spec
         self._make = make
         self._max_series = max_series
+        self._expendable = frozenset(spec.labels.index(label) for label in spec.expendable)
         self._series: dict[tuple[str, ...], S] = {}
 
     def labels(self, values: tuple[str, ...]) -> S:
@@ -143,8 +145,16 @@ class Family(Generic[S]):
         if not all(isinstance(value, str) for value in values):
             raise TypeError(f"{self.spec.name}: labels are strings, got {values!r}")
         if len(self._series) >= self._max_series:
-            values = (OTHER,) * len(values)
+            values = self._crowded_out(values)
         return self._series.setdefault(values, self._make())
+
+    def _crowded_out(self, values: tuple[str, ...]) -> tuple[str, ...]:
+        """Where a series is counted that there is no room for."""
+        expendable = self._expendable
+        kept = tuple([OTHER if i in expendable else value for i, value in enumerate(values)])
+        if expendable and (kept in self._series or len(self._series) < 2 * self._max_series):
+            return kept
+        return (OTHER,) * len(values)
 
 
 class ComputedGauges:

@@ -55,6 +55,7 @@ REQUEST_ERROR_TOTAL = CounterSpec(
     name="llm_d_epp_request_error_total",
     help="[ALPHA] Requests that ended with an error, by its code; once per request.",
     labels=(*REQUEST, "error_code"),
+    expendable=REQUEST,
     twin=Twin(name="inference_objective_request_error_total", keeps=(*MODELS, "error_code")),
 )
 REQUEST_DURATION = HistogramSpec(
@@ -151,6 +152,7 @@ SCHEDULER_ATTEMPTS = CounterSpec(
     name="llm_d_epp_scheduler_attempts_total",
     help="[ALPHA] Decisions of the scheduler: success with the endpoint picked, or failure.",
     labels=("status", "target_model_name", "endpoint_name", "namespace", "port"),
+    expendable=("target_model_name",),
     twin=Twin(
         name="inference_extension_scheduler_attempts_total",
         keeps=("status", "target_model_name", "endpoint_name", "namespace", "port"),
@@ -271,6 +273,11 @@ REJECTED = CounterSpec(
     name="epp_requests_rejected_total",
     help="[ALPHA] Requests answered with an error of our own: HTTP status, and why.",
     labels=("code", "reason"),
+)
+RESPONSES = CounterSpec(
+    name="epp_responses_total",
+    help="[ALPHA] Responses that were seen, by the class of their status.",
+    labels=("code_class",),
 )
 TERMINATIONS = CounterSpec(
     name="epp_request_terminations_total",
@@ -459,6 +466,7 @@ CATALOGUE = (
         "Beyond the reference",
         (
             REJECTED,
+            RESPONSES,
             TERMINATIONS,
             FAIL_OPEN,
             REQUESTS_IN_FLIGHT,

@@ -18,6 +18,7 @@ from epp.framework.endpoint import Endpoint
 from epp.framework.request import TerminationCause
 from epp.observability import exposition
 from epp.observability import metric_catalogue as catalogue
+from epp.observability.answer_metrics import AnswerMetrics
 from epp.observability.cluster_metrics import ClusterMetrics
 from epp.observability.deprecated_twins import TwinFamily
 from epp.observability.exposition import Readable
@@ -66,7 +67,7 @@ class Metrics:
         unseen = FamilySet(catalogue.GAUGE_UNDERFLOWS)
         self.streams = StreamMetrics(build if stream_metrics else unseen)
         """Observer of the ext_proc port; what it counts is shown only with `stream_metrics`."""
-        self._rejected = build.counter(catalogue.REJECTED)
+        self.answers = AnswerMetrics(build)
         terminations = build.counter(catalogue.TERMINATIONS)
         self._terminations = {cause: terminations.labels((cause,)) for cause in TerminationCause}
         self._fail_open = build.counter(catalogue.FAIL_OPEN)
@@ -148,10 +149,6 @@ class Metrics:
     def endpoint_ejected(self) -> None:
         """An endpoint answered with errors again and again and gets no requests for a while."""
         self._endpoint_ejections.inc()
-
-    def rejected(self, status: int, reason: str) -> None:
-        """A request was answered with an error; `reason` is its drop reason, else its details."""
-        self._rejected.labels((str(status), reason)).inc()
 
     def terminated(self, cause: TerminationCause) -> None:
         """A request that had an endpoint is over."""

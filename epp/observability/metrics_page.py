@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 
 from epp.framework.metric_specs import MetricSpec
+from epp.observability.answer_metrics import MAX_REJECTION_REASONS
 from epp.observability.exposition import format_bound
 from epp.observability.instruments import MAX_SERIES_PER_FAMILY
 from epp.observability.label_caps import MAX_VALUE_LENGTH
@@ -37,7 +38,8 @@ Label values that clients choose are bounded for the life of the process:
 | `fairness_id` | {MAX_FAIRNESS_IDS} |
 | `priority` | {MAX_PRIORITIES} |
 | combinations of these | {MAX_LABEL_SETS}; new ones then lose `fairness_id`, later the models too |
-| any other label | {MAX_SERIES_PER_FAMILY} series of its metric |
+| `reason` of rejections | {MAX_REJECTION_REASONS} |
+| any other label | {MAX_SERIES_PER_FAMILY} series of its metric; then its most varied label gives way |
 
 What comes later, or is longer than {MAX_VALUE_LENGTH} characters, is `other`; what is empty stays
 empty. The page is written in slices, so that even the largest one does not hold up requests.

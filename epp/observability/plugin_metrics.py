@@ -91,6 +91,12 @@ class PluginMetrics:
         for label in spec.labels:
             if _LABEL.fullmatch(label) is None:
                 raise ConfigError(f"metric {spec.name}: label {label!r}: letters, digits and _")
+        for label in spec.expendable:
+            if label not in spec.labels:
+                raise ConfigError(
+                    f"metric {spec.name}: expendable {label!r} is not one of its labels"
+                    f" {', '.join(spec.labels)}"
+                )
         if spec.name in self._taken or spec.name in self._families or spec.name in self._computed:
             raise ConfigError(f"metric {spec.name!r} is there already")
 

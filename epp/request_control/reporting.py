@@ -58,6 +58,8 @@ class Reporter:
             return
         self._metrics.requests_in_flight.dec()
         now = self._now()
+        if active.response.started:
+            self._metrics.answers.responded(active.response.status)
         if active.metrics is not None:
             active.metrics.running_ended()
             self._measure(active, active.metrics, active.response, cause, now)
@@ -99,7 +101,7 @@ class Reporter:
         """The client gets an error from us; `request` is None before anything was read of it."""
         metrics, now = self._metrics, self._now()
         metrics.request_processing_seconds.observe(now - received_at)
-        metrics.rejected(rejection.http_status, rejection.drop_reason or rejection.details)
+        metrics.answers.rejected(rejection.http_status, rejection.drop_reason or rejection.details)
         model = request.incoming_model if request else ""
         target = request.target_model if request else ""
         fairness_id = request.fairness_id if request else ""

@@ -40,6 +40,7 @@ CACHE_HITS = CounterSpec(
     name="llm_d_epp_encoder_cache_hits_total",
     help="[ALPHA] Items that an endpoint is believed to hold; once for each such endpoint.",
     labels=("plugin_type", "plugin_name", "modality", "pod"),
+    expendable=("pod",),
 )
 CACHE_HIT_RATIO = HistogramSpec(
     name="llm_d_epp_encoder_cache_hit_ratio",

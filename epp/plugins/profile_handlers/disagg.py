@@ -20,6 +20,7 @@ DISAGG_DECISIONS = CounterSpec(
     name="llm_d_epp_disagg_decision_total",
     help="[ALPHA] Requests by the stages that endpoints were picked for.",
     labels=DECISION_LABELS,
+    expendable=("model_name",),
     twin=Twin(
         name="llm_d_inference_scheduler_disagg_decision_total",
         keeps=("model_name", "decision_type"),

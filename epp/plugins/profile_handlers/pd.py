@@ -25,6 +25,7 @@ PD_DECISIONS = CounterSpec(
     name="llm_d_epp_pd_decision_total",
     help="[ALPHA] Requests by whether an endpoint was picked for prefill.",
     labels=DECISION_LABELS,
+    expendable=("model_name",),
     twin=Twin(
         name="llm_d_inference_scheduler_pd_decision_total",
         keeps=("model_name", "decision_type"),

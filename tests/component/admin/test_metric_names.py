@@ -196,6 +196,7 @@ REFERENCE = [
 ]
 OURS = [
     ("requests_rejected_total", "counter", "code reason"),
+    ("responses_total", "counter", "code_class"),
     ("request_terminations_total", "counter", "cause"),
     ("fail_open_total", "counter", "reason"),
     ("requests_in_flight", "gauge", ""),
@@ -259,7 +260,8 @@ def everything_happened_once() -> Metrics:
     metrics.plugin_timer("Scorer", "t", "n")(0.001)
     metrics.plugin_error("Scorer", "t", "n")
     metrics.plugin_switched_off("t", "n")
-    metrics.rejected(429, "rejected-saturated")
+    metrics.answers.rejected(429, "rejected-saturated")
+    metrics.answers.responded(200)
     metrics.terminated(TerminationCause.NATURAL)
     metrics.failed_open("internal")
     metrics.overloaded("buffered-bytes", "rejected")

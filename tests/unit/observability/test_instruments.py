@@ -61,6 +61,25 @@ def test_series_beyond_the_limit_are_counted_together_as_other() -> None:
     }
 
 
+def test_expendable_labels_give_way_first_and_the_others_when_that_does_not_help() -> None:
+    spec = CounterSpec(name="c_total", help="c", labels=("a", "b"), expendable=("a",))
+    family = Family(spec, Counter, max_series=2)
+
+    for index in range(5):
+        family.labels((str(index), "x")).inc()
+        family.labels((str(index), "y")).inc()
+    family.labels(("9", "z")).inc()
+    family.labels(("9", "x")).inc()
+
+    assert {values: series.value for values, series in family.items()} == {
+        ("0", "x"): 1,
+        ("0", "y"): 1,
+        ("other", "x"): 5,
+        ("other", "y"): 4,
+        ("other", "other"): 1,
+    }
+
+
 def test_the_wrong_number_of_labels_is_an_error_that_names_the_metric() -> None:
     family = Family(CounterSpec(name="c_total", help="c", labels=("a",)), Counter)
 

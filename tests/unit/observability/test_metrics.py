@@ -8,7 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from epp.framework.endpoint import Endpoint, EndpointId
 from epp.framework.request import TerminationCause
 from epp.framework.usage import Usage
-from epp.observability import request_series
+from epp.observability import instruments, request_series
+from epp.observability.answer_metrics import MAX_REJECTION_REASONS
 from epp.observability.metrics import MOST_LEFT, Metrics
 from epp.testing import endpoint_of
 from tests.fakes.metric_samples import page, value_of
@@ -313,6 +314,47 @@ def test_attempts_for_endpoints_that_come_and_go_do_not_pile_up(metrics: Metrics
     name = "llm_d_epp_scheduler_attempts_total"
     assert value_of(metrics, name) <= MOST_LEFT
     assert value_of(metrics, name, endpoint_name=stays.name) == 2
+
+
+def test_attempts_beyond_the_limit_are_known_by_endpoint_and_no_longer_by_model() -> None:
+    metrics = Metrics()
+    endpoints = [endpoint_of(f"e{number}") for number in range(20)]
+    models = [f"m{number}" for number in range(instruments.MAX_SERIES_PER_FAMILY // 10)]
+    for model in models:
+        for endpoint in endpoints:
+            metrics.scheduled(0.1, model, endpoint)
+        metrics.scheduled(0.1, model, None)
+
+    name = "llm_d_epp_scheduler_attempts_total"
+    limit = instruments.MAX_SERIES_PER_FAMILY + len(endpoints) + 1
+    assert sum(line.startswith(name) for line in page(metrics).splitlines()) == limit
+    for endpoint in endpoints:
+        assert value_of(metrics, name, endpoint_name=endpoint.name) == len(models)
+    assert value_of(metrics, name, status="failure") == len(models)
+
+
+def test_reasons_that_plugins_make_up_are_bounded_and_the_status_stays(metrics: Metrics) -> None:
+    for number in range(MAX_REJECTION_REASONS + 10):
+        metrics.answers.rejected(429, f"tenant {number} has enough")
+    metrics.answers.rejected(503, "another")
+
+    name = "epp_requests_rejected_total"
+    assert value_of(metrics, name, code="429", reason="other") == 10
+    assert value_of(metrics, name, code="503", reason="other") == 1
+    assert value_of(metrics, name) == MAX_REJECTION_REASONS + 11
+
+
+@pytest.mark.parametrize(
+    ("status", "code_class"),
+    [(101, "1xx"), (200, "2xx"), (404, "4xx"), (503, "5xx"), (599, "5xx"), (0, "other")],
+)
+def test_responses_are_counted_by_the_class_of_their_status(
+    metrics: Metrics, status: int, code_class: str
+) -> None:
+    metrics.answers.responded(status)
+
+    assert value_of(metrics, "epp_responses_total", code_class=code_class) == 1
+    assert value_of(metrics, "epp_responses_total") == 1
 
 
 def test_the_gauge_of_a_former_pool_goes_away(metrics: Metrics) -> None:

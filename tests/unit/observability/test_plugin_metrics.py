@@ -73,6 +73,10 @@ def test_what_plugins_set_is_written_so_that_it_can_be_read() -> None:
         (GaugeSpec(name="acme_speed", help="", labels=('a"b',)), "label 'a\"b'"),
         (GaugeSpec(name="acme_speed", help="", labels=("le\n",)), "label"),
         (GaugeSpec(name="epp_ready", help=""), "there already"),
+        (
+            GaugeSpec(name="acme_speed", help="", labels=("a",), expendable=("b",)),
+            "expendable 'b' is not one of its labels a",
+        ),
     ],
 )
 def test_a_metric_that_would_cost_the_page_is_refused(spec: GaugeSpec, said: str) -> None:
