@@ -39,7 +39,7 @@ Label values that clients choose are bounded for the life of the process:
 | `priority` | {MAX_PRIORITIES} |
 | combinations of these | {MAX_LABEL_SETS}; new ones then lose `fairness_id`, later the models too |
 | `reason` of rejections | {MAX_REJECTION_REASONS} |
-| any other label | {MAX_SERIES_PER_FAMILY} series of its metric; then its most varied label gives way |
+| any other label | {MAX_SERIES_PER_FAMILY} series of its metric; then the most varied gives way |
 
 What comes later, or is longer than {MAX_VALUE_LENGTH} characters, is `other`; what is empty stays
 empty. The page is written in slices, so that even the largest one does not hold up requests.
