@@ -78,6 +78,15 @@ def _standalone(arguments: Sequence[str]) -> int:
     return run_command(parser.parse_args(arguments))
 
 
+def _envoy_config(arguments: Sequence[str]) -> int:
+    from epp.cli.envoy_config import run_command
+    from epp.cli.envoy_flags import add_arguments
+
+    parser = _parser("envoy-config")
+    add_arguments(parser)
+    return run_command(parser.parse_args(arguments))
+
+
 def _simulator(arguments: Sequence[str]) -> int:
     from epp.simulator.arguments import add_arguments, run_command
 
@@ -124,6 +133,7 @@ COMMANDS: Mapping[str, Command] = {
     "serve": Command("run the Endpoint Picker for a gateway", _serve),
     "standalone": Command("Envoy, Endpoint Picker and simulated model servers, here", _standalone),
     "simulator": Command("run a simulated model server", _simulator),
+    "envoy-config": Command("print a bootstrap for Envoy in front of a pool", _envoy_config),
     "pool": Command("show a pool: endpoints, and why pods have none", _pool),
     "config": Command("check an EndpointPickerConfig, print its JSON Schema", _config),
     "plugins": Command("list plugin types, show one with its parameters", _plugins),
@@ -138,7 +148,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
 
 
 def _overview() -> str:
-    commands = [f"  {name:<12}{command.summary}\n" for name, command in COMMANDS.items()]
+    commands = [f"  {name:<14}{command.summary}\n" for name, command in COMMANDS.items()]
     return (
         "usage: epp COMMAND [flags]\n\n"
         "An Endpoint Picker for InferencePool: tells a gateway, for every LLM request, which\n"

@@ -108,18 +108,27 @@ def epp_cluster(pickers: Sequence[Address], *, tls: bool) -> dict[str, Any]:
             "name": "envoy.transport_sockets.tls",
             "typed_config": {
                 "@type": f"type.googleapis.com/{_TLS_CONTEXT}",
-                "common_tls_context": {"validation_context": {}},
+                "common_tls_context": {
+                    # As a client Envoy ends at TLS 1.2 unless told otherwise.
+                    "tls_params": {"tls_maximum_protocol_version": "TLSv1_3"},
+                    "alpn_protocols": ["h2"],
+                    "validation_context": {},
+                },
             },
         }
     return cluster
 
 
 def _discovery(cluster: str, addresses: Sequence[Address]) -> dict[str, Any]:
-    named = any(not _is_ip(address.host) for address in addresses)
     hosts = [{"endpoint": {"address": socket_address(address)}} for address in addresses]
+    assignment = {"cluster_name": cluster, "endpoints": [{"lb_endpoints": hosts}]}
+    if all(_is_ip(address.host) for address in addresses):
+        return {"type": "STATIC", "load_assignment": assignment}
     return {
-        "type": "STRICT_DNS" if named else "STATIC",
-        "load_assignment": {"cluster_name": cluster, "endpoints": [{"lb_endpoints": hosts}]},
+        "type": "STRICT_DNS",
+        # Servers listen on IPv4 unless told otherwise; Envoy's own choice is IPv6.
+        "dns_lookup_family": "V4_PREFERRED",
+        "load_assignment": assignment,
     }
 
 

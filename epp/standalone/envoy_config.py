@@ -24,7 +24,7 @@ from epp.standalone.envoy_clusters import (
     picked_cluster,
     socket_address,
 )
-from epp.standalone.envoy_ext_proc import TYPE_URL, ext_proc_filter
+from epp.standalone.envoy_ext_proc import TYPE_URL, duration, ext_proc_filter
 
 MEBIBYTE = 1 << 20
 
@@ -49,6 +49,10 @@ class EnvoySettings:
     """Whether the picker sees response bodies; without them it learns no usage."""
     epp_tls: bool = False
     """TLS towards the pickers, whatever their certificate."""
+    pick_timeout_seconds: float = 30.0
+    """FailOpen: how long a picker may take, queueing included, before Envoy goes on without."""
+    idle_timeout_seconds: float = 600.0
+    """How long nothing may happen to a request, be it queued by the picker or generating."""
 
 
 def envoy_bootstrap(settings: EnvoySettings) -> dict[str, Any]:
@@ -95,14 +99,18 @@ def _connection_manager(settings: EnvoySettings) -> dict[str, Any]:
         "normalize_path": True,
         "merge_slashes": True,
         "server_header_transformation": "PASS_THROUGH",
-        "stream_idle_timeout": "600s",
+        "stream_idle_timeout": duration(settings.idle_timeout_seconds),
         "common_http_protocol_options": {"idle_timeout": "3600s"},
         "http_protocol_options": {"enable_trailers": True},
         "http2_protocol_options": {"max_concurrent_streams": 1000},
         "early_header_mutation_extensions": [_strip_destination()],
         "route_config": {"name": "inference", "virtual_hosts": [_virtual_host(settings)]},
         "http_filters": [
-            ext_proc_filter(settings.fail_open, settings.response_bodies),
+            ext_proc_filter(
+                fail_open=settings.fail_open,
+                response_bodies=settings.response_bodies,
+                pick_timeout_seconds=settings.pick_timeout_seconds,
+            ),
             _router(),
         ],
     }
@@ -115,7 +123,7 @@ def _virtual_host(settings: EnvoySettings) -> dict[str, Any]:
     host: dict[str, Any] = {
         "name": "inference",
         "domains": ["*"],
-        "routes": _routes(settings.fail_open),
+        "routes": _routes(settings),
     }
     if settings.fail_open:
         # The connection's limit would do for HTTP/1.1; HTTP/2 streams stay at 16 MiB with it.
@@ -134,24 +142,21 @@ def _strip_destination() -> dict[str, Any]:
     }
 
 
-def _routes(fail_open: bool) -> list[dict[str, Any]]:
-    if not fail_open:
+def _routes(settings: EnvoySettings) -> list[dict[str, Any]]:
+    times = {
+        "timeout": "0s",  # generation may take minutes
+        "idle_timeout": duration(settings.idle_timeout_seconds),
+    }
+    picked, fallback = ({"cluster": cluster, **times} for cluster in (PICKED, FALLBACK))
+    if not settings.fail_open:
         # No retries: after request trailers, Envoy would send a streamed body it keeps for a
         # retry a second time.
-        return [{"match": {"prefix": "/"}, "route": _route(PICKED)}]
+        return [{"match": {"prefix": "/"}, "route": picked}]
     is_picked = {"name": DESTINATION_HEADER, "present_match": True}
     return [
-        {"match": {"prefix": "/", "headers": [is_picked]}, "route": _route(PICKED) | _retries(1)},
-        {"match": {"prefix": "/"}, "route": _route(FALLBACK) | _retries(2)},
+        {"match": {"prefix": "/", "headers": [is_picked]}, "route": picked | _retries(1)},
+        {"match": {"prefix": "/"}, "route": fallback | _retries(2)},
     ]
-
-
-def _route(cluster: str) -> dict[str, Any]:
-    return {
-        "cluster": cluster,
-        "timeout": "0s",  # generation may take minutes
-        "idle_timeout": "600s",  # counts while the picker queues the request, too
-    }
 
 
 def _retries(number: int) -> dict[str, Any]:

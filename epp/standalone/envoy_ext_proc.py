@@ -7,17 +7,22 @@ from typing import Any
 from epp.standalone.envoy_clusters import EPP
 
 TYPE_URL = "type.googleapis.com/envoy.extensions."
-PICK_TIMEOUT = "30s"
-"""FailOpen: how long a picker may take, queueing included, before Envoy goes on without."""
 
 
-def ext_proc_filter(fail_open: bool, response_bodies: bool) -> dict[str, Any]:
+def duration(seconds: float) -> str:
+    """A duration as Envoy reads it."""
+    return f"{seconds:.9f}".rstrip("0").rstrip(".") + "s"
+
+
+def ext_proc_filter(
+    *, fail_open: bool, response_bodies: bool, pick_timeout_seconds: float
+) -> dict[str, Any]:
     """The filter that asks the pickers."""
     config: dict[str, Any] = {
         "@type": TYPE_URL + "filters.http.ext_proc.v3.ExternalProcessor",
         "grpc_service": {"envoy_grpc": {"cluster_name": EPP, "authority": EPP}},
         # Not applied by Envoy to phases that are FULL_DUPLEX_STREAMED.
-        "message_timeout": PICK_TIMEOUT,
+        "message_timeout": duration(pick_timeout_seconds),
         "metadata_options": {
             "receiving_namespaces": {"untyped": ["envoy.lb"]},
             "forwarding_namespaces": {"untyped": ["envoy.lb", "envoy.lb.subset_hint"]},

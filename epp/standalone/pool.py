@@ -34,31 +34,31 @@ class ModelServer:
     """Its host is an IP address."""
 
 
-def parse_endpoints(text: str) -> tuple[Address, ...]:
-    """Read the value of `--endpoints`."""
-    addresses = [_parse_endpoint(part.strip()) for part in text.split(",") if part.strip()]
+def parse_endpoints(text: str, flag: str = "--endpoints") -> tuple[Address, ...]:
+    """Read the value of a flag that lists addresses."""
+    addresses = [_parse_endpoint(part.strip(), flag) for part in text.split(",") if part.strip()]
     if not addresses:
-        raise ConfigError(f"--endpoints: {text!r} names no endpoint; allowed: {ALLOWED}")
+        raise ConfigError(f"{flag}: {text!r} names no address; allowed: {ALLOWED}")
     for address in addresses:
         if addresses.count(address) > 1:
-            raise ConfigError(f"--endpoints: {address} is named twice")
+            raise ConfigError(f"{flag}: {address} is named twice")
     return tuple(addresses)
 
 
-def _parse_endpoint(text: str) -> Address:
+def _parse_endpoint(text: str, flag: str) -> Address:
     match = _ENDPOINT.fullmatch(text)
     if match is None:
-        raise ConfigError(f"--endpoints: {text!r} is not an endpoint; allowed: {ALLOWED}")
+        raise ConfigError(f"{flag}: {text!r} is not an address; allowed: {ALLOWED}")
     port = int(match["port"])
     if not 1 <= port <= 65535:
-        raise ConfigError(f"--endpoints: port of {text!r} is out of range; allowed: 1 to 65535")
+        raise ConfigError(f"{flag}: port of {text!r} is out of range; allowed: 1 to 65535")
     if match["v6"] is None:
         return Address(match["host"], port)
     try:
         return Address(str(ipaddress.IPv6Address(match["v6"])), port)
     except ValueError:
         raise ConfigError(
-            f"--endpoints: {text!r} is not an endpoint; only IPv6 addresses go in brackets"
+            f"{flag}: {text!r} is not an address; only IPv6 addresses go in brackets"
         ) from None
 
 

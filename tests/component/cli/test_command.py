@@ -41,6 +41,20 @@ print("grpc" in sys.modules)
     assert process.stdout == "False\n", process.stderr
 
 
+def test_envoy_config_loads_neither_grpc_nor_what_serves_nor_kubernetes() -> None:
+    script = """
+import sys
+from epp.cli.main import main
+code = main(["envoy-config", "--output=json"])
+heavy = ("grpc", "aiohttp", "kubernetes_asyncio", "epp.gateway.stream", "epp.app.application")
+print(code, [name for name in heavy if name in sys.modules], file=sys.stderr)
+"""
+
+    process = run_python("-c", script)
+
+    assert process.stderr == "0 []\n"
+
+
 def test_the_native_transport_does_not_load_grpc() -> None:
     script = """
 import sys

@@ -102,7 +102,7 @@ def test_a_configuration_that_is_not_there_is_told_at_once() -> None:
         (["--endpoints=a:1", "--pool-file=f"], "--endpoints and --pool-file exclude one another"),
         (["--simulators=2", "--pool-file=f"], "--simulators and --pool-file exclude one another"),
         (["--endpoints=a:1", "--model=m"], "--model is for simulators; --endpoints names"),
-        (["--endpoints=a"], "'a' is not an endpoint"),
+        (["--endpoints=a"], "'a' is not an address"),
     ],
 )
 def test_flags_that_contradict_are_both_named(arguments: list[str], problem: str) -> None:

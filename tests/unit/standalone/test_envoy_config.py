@@ -7,6 +7,7 @@ import pytest
 from epp.datastore.inference_pool import AppProtocol
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
+from epp.standalone.envoy_ext_proc import duration
 
 
 def settings(**changes: Any) -> EnvoySettings:
@@ -151,6 +152,7 @@ def test_a_name_is_resolved_by_dns() -> None:
     entry = cluster(envoy_bootstrap(settings(pickers=(Address("epp.ns.svc", 9002),))), "epp")
 
     assert entry["type"] == "STRICT_DNS"
+    assert entry["dns_lookup_family"] == "V4_PREFERRED"
 
 
 def test_tls_to_the_picker_comes_with_a_protocol_for_its_health_check() -> None:
@@ -159,7 +161,43 @@ def test_tls_to_the_picker_comes_with_a_protocol_for_its_health_check() -> None:
 
     assert "transport_socket" not in plain
     assert secured["transport_socket"]["name"] == "envoy.transport_sockets.tls"
+    context = secured["transport_socket"]["typed_config"]["common_tls_context"]
+    assert context["tls_params"] == {"tls_maximum_protocol_version": "TLSv1_3"}
+    assert context["alpn_protocols"] == ["h2"]
     assert secured["health_checks"][0]["tls_options"] == {"alpn_protocols": ["h2"]}
+
+
+@pytest.mark.parametrize("fail_open", [False, True], ids=["fail close", "fail open"])
+def test_a_request_may_be_idle_everywhere_for_the_same_time(fail_open: bool) -> None:
+    bootstrap = envoy_bootstrap(settings(fail_open=fail_open, idle_timeout_seconds=90.0))
+
+    assert connection_manager(bootstrap)["stream_idle_timeout"] == "90s"
+    assert {route["route"]["idle_timeout"] for route in routes(bootstrap)} == {"90s"}
+    assert {route["route"]["timeout"] for route in routes(bootstrap)} == {"0s"}
+
+
+def test_fail_open_waits_for_a_pick_as_long_as_it_is_told() -> None:
+    bootstrap = envoy_bootstrap(settings(fail_open=True, pick_timeout_seconds=0.25))
+
+    assert ext_proc(bootstrap)["message_timeout"] == "0.25s"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(600, "600s"), (0.25, "0.25s"), (1e-9, "0.000000001s"), (9e9, "9000000000s"), (0, "0s")],
+)
+def test_durations_have_no_exponent(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize("fail_open", [False, True], ids=["fail close", "fail open"])
+def test_no_cluster_has_the_limits_that_envoy_is_born_with(fail_open: bool) -> None:
+    bootstrap = envoy_bootstrap(settings(fail_open=fail_open))
+
+    for entry in bootstrap["static_resources"]["clusters"]:
+        (limits,) = entry["circuit_breakers"]["thresholds"]
+        for name in ("max_connections", "max_pending_requests", "max_requests"):
+            assert limits[name] > 1024
 
 
 def test_admin_and_access_log_exist_only_when_asked_for() -> None:

@@ -29,11 +29,11 @@ def test_endpoints_are_names_and_addresses_with_ports() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "names no endpoint"),
-        (",", "names no endpoint"),
-        ("localhost", "'localhost' is not an endpoint"),
-        ("fd00::1:8000", "'fd00::1:8000' is not an endpoint"),
-        ("http://localhost:8000", "'http://localhost:8000' is not an endpoint"),
+        ("", "names no address"),
+        (",", "names no address"),
+        ("localhost", "'localhost' is not an address"),
+        ("fd00::1:8000", "'fd00::1:8000' is not an address"),
+        ("http://localhost:8000", "'http://localhost:8000' is not an address"),
         ("[localhost]:8000", "only IPv6 addresses go in brackets"),
         ("localhost:0", "port of 'localhost:0' is out of range"),
         ("localhost:65536", "port of 'localhost:65536' is out of range"),
