@@ -13,6 +13,9 @@ from epp.transport.native.outbox import Buffer
 
 log = structlog.get_logger(__name__)
 
+MESSAGE_COST = 48
+"""Bytes that a queued message takes besides its own: pieces of a stream are often shorter."""
+
 
 class SendQueue:
     """Messages in order; those of generators are made when there is room for them."""
@@ -41,7 +44,7 @@ class SendQueue:
             close_generator(messages)
         elif isinstance(messages, tuple | list):
             held = self._held
-            size = sum(map(len, messages))
+            size = sum(map(len, messages)) + MESSAGE_COST * len(messages)
             self._own += size
             held.used += size
             self._queue.extend(messages)
@@ -108,8 +111,7 @@ class SendQueue:
             first = queue[0]
             if isinstance(first, bytes):
                 queue.popleft()
-                self._own -= len(first)
-                self._held.used -= len(first)
+                self._hold(-len(first) - MESSAGE_COST)
                 return first
             message = next(first, None)
             if message is not None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -338,3 +339,19 @@ def test_answers_that_are_not_read_are_bounded_over_all_streams() -> None:
     assert peer.status(frames) is StatusCode.RESOURCE_EXHAUSTED
     assert peer.handler.ends == ["disconnect"]
     assert peer.held.used == 0
+
+
+def test_short_answers_that_are_not_read_count_with_what_they_take() -> None:
+    peer = opened(Peer(max_held_bytes=100_000), 0)
+    outlet, held = peer.handler.outlet, 0
+    tracemalloc.start()
+    try:
+        while not peer.handler.ends:
+            for number in range(100):
+                outlet.send((b"%012d" % number,))
+            held, _ = tracemalloc.get_traced_memory()
+            peer.read()
+    finally:
+        tracemalloc.stop()
+
+    assert held < 130_000
