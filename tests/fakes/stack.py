@@ -142,11 +142,19 @@ class Picker(Program):
 class Gateway(Program):
     """Envoy."""
 
-    def __init__(self, name: str, folder: Path, settings: EnvoySettings) -> None:
-        assert settings.admin is not None
-        self.url = f"http://{settings.listener}"
-        self.admin_url = f"http://{settings.admin}"
-        command = [str(envoy_binary()), "--config-yaml", json.dumps(envoy_bootstrap(settings))]
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        bootstrap: Sequence[str],
+        *,
+        listener: Address,
+        admin: Address,
+    ) -> None:
+        """`bootstrap`: the flags that say what it is, with these addresses."""
+        self.url = f"http://{listener}"
+        self.admin_url = f"http://{admin}"
+        command = [str(envoy_binary()), *bootstrap]
         command += ["--concurrency", "1", "--disable-hot-restart", "--log-level", "warning"]
         command += ["--file-flush-interval-msec", "50"]
         super().__init__(name, tethered(command), folder / f"{name}.log")
@@ -219,9 +227,10 @@ class Stack:
             Picker(f"epp-{number}", folder, pool_flags, ports, [*security, *picker_flags])
             for number in range(1, pickers + 1)
         ]
+        listener, admin = Address(LOOPBACK, ports.take()), Address(LOOPBACK, ports.take())
         settings = EnvoySettings(
-            listener=Address(LOOPBACK, ports.take()),
-            admin=Address(LOOPBACK, ports.take()),
+            listener=listener,
+            admin=admin,
             pickers=tuple(picker.ext_proc for picker in self.pickers),
             endpoints=self.servers,
             fail_open=fail_open,
@@ -230,7 +239,8 @@ class Stack:
             response_bodies=response_bodies,
             epp_tls=tls,
         )
-        self.gateway = Gateway("envoy", folder, settings)
+        bootstrap = ["--config-yaml", json.dumps(envoy_bootstrap(settings))]
+        self.gateway = Gateway("envoy", folder, bootstrap, listener=listener, admin=admin)
 
     @property
     def url(self) -> str:
