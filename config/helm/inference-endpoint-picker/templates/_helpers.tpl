@@ -1,0 +1,44 @@
+{{- define "epp.name" -}}
+{{ .Release.Name | trunc 40 | trimSuffix "-" }}-epp
+{{- end }}
+
+{{- define "epp.serviceAccountName" -}}
+{{ .Values.router.serviceAccount.name | default (include "epp.name" .) }}
+{{- end }}
+
+{{- define "epp.selectorLabels" -}}
+app.kubernetes.io/name: epp
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "epp.labels" -}}
+{{ include "epp.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "epp.image" -}}
+{{- with .Values.router.epp.image -}}
+{{ with .registry }}{{ . }}/{{ end }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{- end }}
+{{- end }}
+
+{{/* The pool's name; empty without a pool. */}}
+{{- define "epp.pool" -}}
+{{- with .Values.router.inferencePool -}}
+{{ .name | default (ternary $.Release.Name "" .create) }}
+{{- end }}
+{{- end }}
+
+{{/* "true" where one of several replicas leads; the flag wins over the number of replicas. */}}
+{{- define "epp.elects" -}}
+{{- with .Values.router.epp -}}
+{{ (hasKey .flags "ha-enable-leader-election") | ternary (index .flags "ha-enable-leader-election") (gt (int .replicas) 1) }}
+{{- end }}
+{{- end }}
+
+{{/* Cluster-wide objects carry the namespace in their name: there may be a release of it in each. */}}
+{{- define "epp.clusterName" -}}
+{{ .Release.Namespace }}-{{ include "epp.name" . }}
+{{- end }}
