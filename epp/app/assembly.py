@@ -13,9 +13,11 @@ from epp.gateway.overload import LoadGuard, OverloadLimits
 from epp.gateway.service import ExternalProcessor
 from epp.request_control.body_hooks import BodyHooks
 from epp.request_control.completion import Completion
+from epp.request_control.decision_log import DecisionLog
 from epp.request_control.director import Director
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.outliers import OutlierMemory, OutlierSettings
+from epp.request_control.rehearsal import Rehearsal
 from epp.request_control.reporting import Reporter
 from epp.request_control.response import ResponseContext
 from epp.request_control.response_headers import ResponseSettings
@@ -37,6 +39,8 @@ class RequestPathSettings:
     response: ResponseSettings = field(default_factory=ResponseSettings)
     overload: OverloadLimits = field(default_factory=OverloadLimits)
     outliers: OutlierSettings = field(default_factory=OutlierSettings)
+    decision_log_size: int = 256
+    """Decisions that are kept to be explained; 0: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,9 @@ class RequestPath:
     director: Director
     guard: LoadGuard
     outliers: OutlierMemory
+    decisions: DecisionLog | None
+    """The last ones; None: they are not kept."""
+    rehearsal: Rehearsal
     tasks: TaskOwner
 
 
@@ -69,6 +76,8 @@ def build_request_path(
     outliers = OutlierMemory(
         metrics, lambda: datastore.snapshot().endpoints, settings.outliers, now
     )
+    size = settings.decision_log_size
+    decisions = DecisionLog(size, now) if size else None
     datastore.subscribe(lambda change: outliers.forget(change.removed))
     director = Director(
         datastore=datastore,
@@ -80,6 +89,7 @@ def build_request_path(
         rng=rng,
         now=now,
         note_request=note_request,
+        decisions=decisions,
     )
     context = GatewayContext(
         director=director,
@@ -95,6 +105,7 @@ def build_request_path(
         metrics=metrics,
         tasks=tasks,
         settings=settings.gateway,
+        decisions=decisions,
         now=now,
     )
     return RequestPath(
@@ -102,5 +113,14 @@ def build_request_path(
         director=director,
         guard=guard,
         outliers=outliers,
+        decisions=decisions,
+        rehearsal=Rehearsal(
+            datastore=datastore,
+            plan=lambda: director.plan,
+            outliers=outliers,
+            settings=settings.director,
+            rng=random.Random(),
+            now=now,
+        ),
         tasks=tasks,
     )

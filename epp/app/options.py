@@ -278,6 +278,13 @@ class ServeOptions:
         Literal["json", "console"], Flag(Section.OBSERVABILITY, "how log lines are written")
     ] = "json"
     request_log: Annotated[bool, Flag(Section.OBSERVABILITY, "one log line per request")] = False
+    decision_log_size: Annotated[
+        WholeNumber,
+        Flag(
+            Section.OBSERVABILITY,
+            "decisions kept for `epp explain`, fewer of pools beyond 256 endpoints; 0: none",
+        ),
+    ] = 256
     enable_grpc_stream_metrics: Annotated[
         bool, Flag(Section.OBSERVABILITY, "gauge, duration and result codes of ext_proc streams")
     ] = False

@@ -40,4 +40,5 @@ def request_path_settings(options: ServeOptions) -> RequestPathSettings:
             loop_lag_seconds=options.max_loop_lag,
         ),
         outliers=OutlierSettings(consecutive_errors=options.outlier_consecutive_errors),
+        decision_log_size=options.decision_log_size,
     )

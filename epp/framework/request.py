@@ -47,6 +47,8 @@ class InferenceRequest(Struct, kw_only=True, eq=False):
     fairness_id: str = DEFAULT_FAIRNESS_ID
     size_bytes: int = 0
     """Length of the body as received."""
+    is_dry_run: bool = False
+    """Whether it is only asked where it would go: nothing of it is counted or remembered."""
     attributes: dict[str, Any] = field(default_factory=dict)
     """Values of `DataType`s with scope REQUEST, by key; keys of your own may be added."""
     candidate_attributes: dict[str, Mapping[Endpoint, Any]] = field(default_factory=dict)

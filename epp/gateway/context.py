@@ -14,6 +14,7 @@ from epp.gateway.replies import ErrorFormat
 if TYPE_CHECKING:
     from epp.gateway.overload import LoadGuard
     from epp.observability.metrics import Metrics
+    from epp.request_control.decision_log import DecisionLog
     from epp.request_control.director import Director
     from epp.request_control.reporting import Reporter
     from epp.request_control.response import ResponseContext
@@ -57,5 +58,7 @@ class GatewayContext:
     metrics: Metrics
     tasks: TaskOwner
     settings: GatewaySettings
+    decisions: DecisionLog | None = None
+    """Where rejections are noted among the decisions; None: nowhere."""
     said: SaidOnce = field(default_factory=SaidOnce)
     now: Callable[[], float] = time.monotonic

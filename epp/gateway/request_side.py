@@ -159,12 +159,10 @@ class RequestSide:
     def reject(self, rejection: Rejection) -> None:
         """End the request with an HTTP answer of ours."""
         self._leave(RequestState.OVER)
-        self._context.reporter.rejected(
-            self._headers,
-            self._incoming_request.request if self._incoming_request else None,
-            rejection,
-            self._received_at,
-        )
+        request = self._incoming_request.request if self._incoming_request else None
+        self._context.reporter.rejected(self._headers, request, rejection, self._received_at)
+        if request is not None and self._context.decisions is not None:
+            self._context.decisions.rejected(request, self._received_at, rejection)
         self._incoming_request = None
         is_grpc = (self._headers.get("content-type") or "").startswith("application/grpc")
         self._send(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from epp.datastore.endpoint_index import pool_order
@@ -17,22 +17,19 @@ if TYPE_CHECKING:
 
 
 class Candidates:
-    """Finds them in the pool as of now, without those that answer with errors."""
+    """Finds them in a pool, without those that answer with errors."""
 
-    def __init__(
-        self, snapshot: Callable[[], Snapshot], outliers: OutlierMemory, *, use_subset: bool
-    ) -> None:
-        self._snapshot = snapshot
+    def __init__(self, outliers: OutlierMemory, *, use_subset: bool) -> None:
         self._outliers = outliers
         self._use_subset = use_subset
 
-    def of(self, incoming: IncomingRequest) -> Sequence[Endpoint]:
-        """The endpoints `incoming` may go to.
+    def of(self, incoming: IncomingRequest, snapshot: Snapshot) -> Sequence[Endpoint]:
+        """The endpoints of `snapshot` that `incoming` may go to.
 
         Without any it is a `Rejection` with 503, in both failure modes (decision 1).
         """
         hint = incoming.subset if self._use_subset else None
-        found = locate_candidates(self._snapshot(), hint)
+        found = locate_candidates(snapshot, hint)
         if not found:
             raise Rejection(
                 ErrorCode.SERVICE_UNAVAILABLE,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from epp.framework.request import TerminationCause
     from epp.observability.metrics import Metrics
     from epp.request_control.active_request import ActiveRequest
+    from epp.request_control.decision_log import DecisionLog
     from epp.request_control.director_settings import DirectorSettings
     from epp.request_control.incoming import IncomingRequest
     from epp.request_control.outliers import OutlierMemory
@@ -48,21 +49,23 @@ class Director:
         rng: random.Random,
         now: Callable[[], float] = time.monotonic,
         note_request: Callable[[], None] = lambda: None,
+        decisions: DecisionLog | None = None,
     ) -> None:
         self._datastore = datastore
         self._plan = plan
         self._settings = settings
         self._rng = rng
-        candidates = Candidates(datastore.snapshot, outliers, use_subset=settings.use_subset)
+        candidates = Candidates(outliers, use_subset=settings.use_subset)
         self._pipeline = Pipeline(
             datastore=datastore,
             candidates=candidates,
-            outliers=outliers,
             metrics=metrics,
+            on_picked=outliers.picked,
             on_end=on_end,
             settings=settings,
             now=now,
             note_request=note_request,
+            decisions=decisions,
         )
         self._failures = FailureAnswers(
             candidates,
@@ -72,7 +75,13 @@ class Director:
             metrics=metrics,
             on_end=on_end,
             rng=rng,
+            decisions=decisions,
         )
+
+    @property
+    def plan(self) -> RequestPlan:
+        """What requests meet, as of now."""
+        return self._plan
 
     def use(self, plan: RequestPlan) -> None:
         """Decide by another plan from now on; requests that are under way keep theirs."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from epp.framework.request import InferenceRequest, TerminationCause
     from epp.observability.metrics import Metrics
     from epp.request_control.candidates import Candidates
+    from epp.request_control.decision_log import DecisionLog
     from epp.request_control.incoming import IncomingRequest
     from epp.request_control.outliers import OutlierMemory
     from epp.request_control.response_hooks import ResponseHookRunner
@@ -49,6 +50,7 @@ class FailureAnswers:
         metrics: Metrics,
         on_end: Callable[[ActiveRequest, TerminationCause], None],
         rng: random.Random,
+        decisions: DecisionLog | None = None,
     ) -> None:
         self._candidates = candidates
         self._outliers = outliers
@@ -57,6 +59,7 @@ class FailureAnswers:
         self._metrics = metrics
         self._on_end = on_end
         self._rng = rng
+        self._decisions = decisions
         self._faults = FaultLog("picking failed", log.error)
 
     @property
@@ -106,7 +109,7 @@ class FailureAnswers:
         reason: str,
     ) -> ActiveRequest:
         """Pick without looking at the body: what FailOpen does instead of giving up."""
-        endpoint = least_in_flight(self._candidates.of(incoming), self._rng)
+        endpoint = least_in_flight(self._candidates.of(incoming, self._snapshot()), self._rng)
         self._metrics.failed_open(reason)
         active = self._as_it_came(incoming, request, hooks, (endpoint,), f"fail open ({reason})")
         self._outliers.picked(endpoint)
@@ -120,6 +123,8 @@ class FailureAnswers:
         endpoints: tuple[Endpoint, ...],
         note: str,
     ) -> ActiveRequest:
+        if self._decisions is not None:
+            self._decisions.failed_open(request, incoming.received_at, endpoints, note)
         return ActiveRequest(
             incoming=incoming,
             request=request,

@@ -18,6 +18,7 @@ from epp.support.plugin_faults import PLUGIN_FAULTS, PluginFault, is_cancellatio
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
+    from epp.framework.plugin import Plugin
     from epp.framework.request import InferenceRequest
     from epp.framework.request_control import (
         Admitter,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
         Screener,
     )
     from epp.framework.scheduling import SchedulingResult
-    from epp.observability.metrics import Metrics
+    from epp.request_control.response_hooks import HookObserver
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ class HookRunner:
     """Runs the hooks before a request is forwarded, measures them and contains what they raise."""
 
     def __init__(
-        self, hooks: Hooks, metrics: Metrics, now: Callable[[], float] = time.monotonic
+        self, hooks: Hooks, metrics: HookObserver, now: Callable[[], float] = time.monotonic
     ) -> None:
         self.hooks = hooks
         self._now = now
@@ -79,6 +80,10 @@ class HookRunner:
         )
         self.may_wait = bool(hooks.waiting_producers)
         """Whether a decision can take more than one turn of the event loop."""
+
+    def is_off(self, plugin: Plugin) -> bool:
+        """Whether `plugin` took too long again and again, and is not called any more."""
+        return self._overruns.is_off(plugin)
 
     def request_header(self, request: InferenceRequest) -> None:
         """The first failure ends the request: a rejection as it is, anything else as 500."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
@@ -32,15 +32,26 @@ if TYPE_CHECKING:
     from epp.framework.request import InferenceRequest
     from epp.framework.request_handling import Parser
     from epp.framework.scheduling import Scheduler, SchedulingResult
-    from epp.observability.metrics import Metrics
     from epp.request_control.candidates import Candidates
+    from epp.request_control.decision_log import DecisionLog
     from epp.request_control.director_settings import DirectorSettings
     from epp.request_control.incoming import IncomingRequest
-    from epp.request_control.outliers import OutlierMemory
     from epp.request_control.plan import RequestPlan
     from epp.request_control.pool_access import PoolAccess
 
 log = structlog.get_logger(__name__)
+
+
+class PipelineObserver(Protocol):
+    """Is told how long the steps take; the process's metrics are one."""
+
+    def scheduled(self, seconds: float, target_model: str, endpoint: Endpoint | None) -> None:
+        """The scheduler took `seconds` and picked `endpoint`; None: it failed."""
+
+    def plugin_timer(
+        self, extension_point: str, plugin_type: str, plugin_name: str
+    ) -> Callable[[float], None]:
+        """What is told the seconds of each call of a plugin; asked for once."""
 
 
 class Pipeline:
@@ -51,21 +62,23 @@ class Pipeline:
         *,
         datastore: PoolAccess,
         candidates: Candidates,
-        outliers: OutlierMemory,
-        metrics: Metrics,
+        metrics: PipelineObserver,
+        on_picked: Callable[[Endpoint], None],
         on_end: Callable[[ActiveRequest, TerminationCause], None],
         settings: DirectorSettings,
         now: Callable[[], float],
         note_request: Callable[[], None],
+        decisions: DecisionLog | None,
     ) -> None:
         self._datastore = datastore
         self._candidates = candidates
-        self._outliers = outliers
         self._metrics = metrics
+        self._on_picked = on_picked
         self._on_end = on_end
         self._settings = settings
         self._now = now
         self._note_request = note_request
+        self._decisions = decisions
         self._parsing_timers: dict[str, Callable[[float], None]] = {}
         """By type of the parser."""
 
@@ -89,16 +102,17 @@ class Pipeline:
         request.priority = priority_of(request.headers, self._datastore.priorities)
         plan.hooks.request_header(request)
         request.fairness_id = fairness_id_of(request, plan)
-        candidates = self._candidates.of(incoming)
-        shed_at_saturation(request, candidates, plan)
-        candidates = tuple(plan.hooks.screen(request, candidates))
+        snapshot = self._datastore.snapshot()
+        found = self._candidates.of(incoming, snapshot)
+        shed_at_saturation(request, found, plan)
+        candidates = tuple(plan.hooks.screen(request, found))
         await plan.hooks.produce(request, candidates)
         new_body = await _rewritten(request, body, in_turns=in_turns)
         plan.hooks.admit(request, candidates)
-        started = self._now()
-        if started > deadline:
+        scheduling_at = self._now()
+        if scheduling_at > deadline:
             raise DeadlinePassed
-        result = self._schedule(plan.scheduler, request, candidates, started)
+        result = self._schedule(plan.scheduler, request, candidates, scheduling_at)
         require_available_cache(request, result, plan)
         self._tell(request, result)
         active = ActiveRequest(
@@ -112,14 +126,28 @@ class Pipeline:
             new_body=new_body,
             skip_response=request.parsed is not None and request.parsed.skip_response_processing,
         )
-        return self._before_sending(plan, active, result, deadline)
+        decided_at = self._before_sending(plan, active, result, deadline)
+        if self._decisions is not None:
+            self._decisions.picked(
+                active,
+                result,
+                pool_size=len(snapshot.endpoints),
+                found=found,
+                screened=candidates,
+                started_at=started,
+                scheduling_at=scheduling_at,
+                decided_at=decided_at,
+            )
+        return active
 
     def _before_sending(
         self, plan: RequestPlan, active: ActiveRequest, result: SchedulingResult, deadline: float
-    ) -> ActiveRequest:
+    ) -> float:
+        """Tell those who act on the decision; gives the time at which it was made."""
         try:
             plan.hooks.pre_request(active.request, result)
-            if self._now() > deadline:
+            decided_at = self._now()
+            if decided_at > deadline:
                 raise DeadlinePassed
         except BaseException:
             active.end(TerminationCause.ERROR)
@@ -128,8 +156,8 @@ class Pipeline:
             active.request.let_go_of_body()
         if active.body_changed and "content-encoding" in active.request.headers:
             active.request.headers.remove("content-encoding")
-        self._outliers.picked(active.endpoints[0])
-        return active
+        self._on_picked(active.endpoints[0])
+        return decided_at
 
     async def _parse(
         self,

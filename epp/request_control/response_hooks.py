@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from epp.request_control.budgets import finish_in_budget
+from epp.scheduling.observer import PluginObserver
 from epp.support.plugin_faults import PLUGIN_FAULTS, is_cancellation
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
     from epp.framework.plugin import Plugin
     from epp.framework.request import InferenceRequest, InferenceResponse, MetadataValue
-    from epp.observability.metrics import Metrics
     from epp.request_control.hooks import Hooks
     from epp.scheduling.overruns import Overruns
     from epp.scheduling.steps import Step, Steps
+
+
+class HookObserver(PluginObserver, Protocol):
+    """Is told how hooks fare; the process's metrics are one."""
+
+    def response_phase_error(self) -> None:
+        """A hook of the response phase failed."""
 
 
 class ResponseHookRunner:
@@ -27,7 +34,7 @@ class ResponseHookRunner:
         steps: Steps,
         *,
         overruns: Overruns,
-        metrics: Metrics,
+        metrics: HookObserver,
         now: Callable[[], float],
     ) -> None:
         self._overruns = overruns

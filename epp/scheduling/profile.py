@@ -52,6 +52,21 @@ class SchedulerProfile:
         )
         self._picker = steps.of("Picker", picker)
 
+    @property
+    def filters(self) -> Sequence[Filter]:
+        """Its filters, in calling order."""
+        return [step.plugin for step in self._filters]
+
+    @property
+    def scorers(self) -> Sequence[tuple[Scorer, float]]:
+        """Its scorers that are not switched off, with their weights."""
+        return [(each.step.plugin, each.weight) for each in self._rating.scorers]
+
+    @property
+    def picker(self) -> Picker:
+        """What chooses."""
+        return self._picker.plugin
+
     def run(self, request: InferenceRequest, candidates: Sequence[Endpoint]) -> ProfileResult:
         """Pick among `candidates`; raises `Rejection` when the filters leave none.
 

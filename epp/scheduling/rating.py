@@ -61,6 +61,11 @@ class Rating:
         """What was said of `_metrics`."""
         self._keeps = any(each.by_metrics is not None for each in self._scorers)
 
+    @property
+    def scorers(self) -> Sequence[WeightedScorer]:
+        """Those that are asked: none that was switched off."""
+        return self._scorers
+
     def of(
         self, request: InferenceRequest, candidates: Sequence[Endpoint]
     ) -> tuple[list[float], list[ScorerResult]]:

@@ -45,7 +45,8 @@ class ProfileScheduler:
         if len(self._profiles) < len(self._names):
             raise ConfigError(f"profile names must differ, got {', '.join(self._names)}")
         handler.check(self._names)
-        self._handler = handler
+        self.profiles = tuple(profiles)
+        self.handler = self._handler = handler
         self._now = now
         observer = observer or Unobserved()
         self._faults = FaultLog("plugin failed", log.warning)

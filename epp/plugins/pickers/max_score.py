@@ -40,7 +40,8 @@ class MaxScorePicker(Picker):
         best = (
             self._best(endpoints, totals) if self._limit == 1 else self._ranked(endpoints, totals)
         )
-        self._turns.took(best[0])
+        if not request.is_dry_run:
+            self._turns.took(best[0])
         return best
 
     def _best(self, endpoints: Sequence[Endpoint], totals: Sequence[float]) -> list[Endpoint]:

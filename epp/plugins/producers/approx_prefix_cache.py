@@ -153,7 +153,7 @@ class ApproxPrefixCacheProducer(DataProducer, PreRequest, ResponseHeader, Endpoi
             }
             values.update({endpoint: match_of[count] for endpoint, count in counts.items()})
         self._matches.put_all(request, values)
-        if total:
+        if total and not request.is_dry_run:
             best = max(counts.values(), default=0)
             self._hit_ratio.observe(best / total)
             self._hit_bytes.observe(best * block_tokens * BYTES_PER_TOKEN)

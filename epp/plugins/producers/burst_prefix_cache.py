@@ -101,7 +101,10 @@ class BurstPrefixCacheProducer(DataProducer):
     async def produce(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> None:
         """Wait for the window to end; then all of the prompt matches on the chosen endpoint."""
         waiting = BurstRequest(self._chains(request), endpoints)
-        await self._wait(waiting)
+        if request.is_dry_run:
+            place((waiting,), self._rules)  # it must not take a share of the others' window
+        else:
+            await self._wait(waiting)
         total = sum(map(len, waiting.chains))
         block_tokens = self._parameters.block_size_tokens
         values = dict.fromkeys(endpoints, PrefixMatch(0, total, block_tokens))

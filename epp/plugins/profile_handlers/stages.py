@@ -116,7 +116,8 @@ class StagedProfileHandler(ProfileHandler):
         picked = {name: result for name, result in results.items() if result is not None}
         if stages.decode not in picked:
             raise Rejection(ErrorCode.RESOURCE_EXHAUSTED, "failed to find available decode workers")
-        self._count(request, picked)
+        if not request.is_dry_run:
+            self._count(request, picked)
         return SchedulingResult(primary=stages.decode, profiles=picked, roles=self._roles)
 
     def _after_decode(

@@ -80,7 +80,8 @@ class DisaggregatedSetRolloutScreener(Screener, ResponseHeader, EndpointListener
                 is_revision_drawn = False
                 kept = kept if self._shares().get(wanted) else []
             if not kept:
-                no_match.inc()
+                if not request.is_dry_run:
+                    no_match.inc()
                 return []
         return self._of_one_revision(kept) if is_revision_drawn else kept
 

@@ -36,6 +36,8 @@ MOST_LABEL_LOOKUPS = 1  # attempts of the scheduler: their series go with the en
 MOST_BLOCKS_HELD = 75  # 59.5
 MOST_BLOCKS_LEFT = 50  # 18, of 500 requests: counters of more than 256
 
+KEPT = 16  # decisions, so that the log is full before anything is measured
+
 BODY = json.dumps(
     {"model": "m", "messages": [{"role": "user", "content": "What is the time? " * 50}]}
 ).encode()
@@ -57,7 +59,7 @@ class Path:
         self.datastore = datastore = Datastore(now=self._now)
         registry = PluginRegistry.installed()
         assembly = assemble(load_config(""), registry, metrics=metrics, rng=rng, now=self._now)
-        settings = RequestPathSettings()
+        settings = RequestPathSettings(decision_log_size=KEPT)
         self._director = build_request_path(
             datastore, metrics, settings, plan=assembly.plan, rng=rng, now=self._now
         ).director
@@ -68,7 +70,7 @@ class Path:
             datastore.mark_synced()
         for endpoint in datastore.snapshot().endpoints:
             endpoint.state.metrics = EndpointMetrics(kv_cache_usage=rng.random(), updated_at=1.0)
-        for _ in range(20):
+        for _ in range(KEPT + 4):
             self.serve()
 
     def _now(self) -> float:

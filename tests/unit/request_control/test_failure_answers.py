@@ -28,7 +28,7 @@ class FailOpen:
         metrics, snapshot = Metrics(), Snapshot(endpoints=POOL)
         self.outliers = OutlierMemory(metrics, lambda: POOL, SETTINGS, lambda: self.now)
         self._answers = FailureAnswers(
-            Candidates(lambda: snapshot, self.outliers, use_subset=True),
+            Candidates(self.outliers, use_subset=True),
             self.outliers,
             lambda: snapshot,
             forced_mode=FailureMode.FAIL_OPEN,
