@@ -153,6 +153,7 @@ class Application:
             health_port=ports.health,
             metrics_port=ports.metrics,
             admin_port=ports.admin,
+            transport=options.transport,
             tls=options.secure_serving,
         )
         return ports

@@ -7,6 +7,7 @@ import ssl
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from epp.app.application import Application
 from epp.app.options import ServeOptions
@@ -147,6 +148,19 @@ async def test_streams_that_outlive_the_grace_are_cut_visibly(pool_file: Path) -
         await exchange.picked()
         await application.stop()
         assert (await exchange.status()).name == "UNAVAILABLE"
+
+
+@pytest.mark.parametrize("transport", ["native", "grpc"])
+async def test_the_log_tells_where_and_on_which_transport_it_serves(
+    pool_file: Path, transport: str
+) -> None:
+    with capture_logs() as lines:
+        async with running(options(pool_file, transport=transport)) as (_, ports):
+            pass
+
+    (serving,) = (line for line in lines if line["event"] == "serving")
+    assert serving["transport"] == transport
+    assert serving["ext_proc_port"] == ports.grpc
 
 
 async def test_a_taken_port_is_an_error_that_leaves_nothing_open(pool_file: Path) -> None:
