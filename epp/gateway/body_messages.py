@@ -19,6 +19,10 @@ RESPONSE_BODY = b"\x2a"
 _BODY_TAG = 0x0A  # field 1 of HttpBody
 _END_TAG = 0x10  # field 2
 _NO_METADATA = b"B\0"  # a metadata_context without content, as Envoy adds
+_LENGTH_DELIMITED = 2
+_BODIES = (REQUEST_BODY[0], RESPONSE_BODY[0])
+_BOOLEANS = (0x08, 0x50)  # fields 1 and 10 of ProcessingRequest
+_MOST_FIELDS = 16
 _SHIFTS = range(0, 35, 7)  # of the five bytes that protobuf reads of a length at most
 
 
@@ -66,6 +70,31 @@ def _long(message: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return at, size
     return at, len(message)
+
+
+def bytes_besides(message: bytes) -> int:
+    """How much of a message is no piece of a body; all of it, where that is not plain to see."""
+    besides = size = len(message)
+    at = 0
+    try:
+        for _ in range(_MOST_FIELDS):
+            if at == size:
+                return besides
+            tag = message[at]
+            if tag in _BOOLEANS:
+                at += 2
+                continue
+            at, length = (
+                _long(message, at + 1) if message[at + 1] >= 0x80 else (at + 2, message[at + 1])
+            )
+            at += length
+            if tag >= 0x80 or tag & 7 != _LENGTH_DELIMITED or at > size:
+                return size
+            if tag in _BODIES:
+                besides -= length
+    except IndexError:
+        pass
+    return size
 
 
 def _varint(number: int) -> bytes:

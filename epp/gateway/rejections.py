@@ -12,6 +12,14 @@ def body_too_large(limit: int) -> Rejection:
     )
 
 
+def told_too_much(limit: int) -> Rejection:
+    """Headers or metadata are over what is read."""
+    return Rejection(
+        ErrorCode.PAYLOAD_TOO_LARGE,
+        f"request headers and metadata are larger than the allowed {limit} bytes",
+    )
+
+
 def body_stopped(timeout: float) -> Rejection:
     """Nothing of the body came for a while (decision 2)."""
     return Rejection(

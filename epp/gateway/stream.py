@@ -9,8 +9,9 @@ from google.protobuf.message import DecodeError
 
 from epp.framework.errors import Rejection
 from epp.framework.request import TerminationCause
-from epp.gateway.body_messages import REQUEST_BODY, RESPONSE_BODY, read_piece
+from epp.gateway.body_messages import REQUEST_BODY, RESPONSE_BODY, bytes_besides, read_piece
 from epp.gateway.modes import BodyMode, StreamModes, stream_modes
+from epp.gateway.rejections import told_too_much
 from epp.gateway.request_side import RequestSide, RequestState
 from epp.gateway.response_side import ResponseSide
 from epp.request_control.response import BodyPolicy
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from epp.gateway.context import GatewayContext
 
 
+MAX_TOLD_BYTES = 1024 * 1024
+"""Of headers or metadata in one message: they become Python objects in one turn of the loop."""
+_UNCOUNTED_BYTES = 64 * 1024
+"""Of the same; what is longer counts as buffered until the stream ends."""
 _UNKNOWN_MODES = StreamModes(BodyMode.FULL_DUPLEX, BodyPolicy.HOLD)
 
 
@@ -37,6 +42,7 @@ class Transaction:
         "_request",
         "_response",
         "_send",
+        "_told",
     )
 
     def __init__(
@@ -51,6 +57,8 @@ class Transaction:
         self._modes = _UNKNOWN_MODES
         self._half_closed = False
         self._closed = False
+        self._told = 0
+        """Counted bytes of headers and metadata."""
 
     def on_message(self, message: bytes) -> None:
         """Take one `ProcessingRequest`."""
@@ -71,6 +79,8 @@ class Transaction:
 
     def _on_parsed(self, message: bytes) -> None:
         """Take what is not just a piece of a body."""
+        if len(message) > _UNCOUNTED_BYTES and not self._count_told(bytes_besides(message)):
+            return
         try:
             parsed = wire.ProcessingRequest.FromString(message)
         except DecodeError:
@@ -94,6 +104,22 @@ class Transaction:
             self._response_side(request).trailers()
         else:
             self._violation("message has none of the request and response parts")
+
+    def _count_told(self, size: int) -> bool:
+        """Count headers and metadata that are long; False if they are too long to be read."""
+        if size > MAX_TOLD_BYTES:
+            request = self._request or self._open(wire.ProcessingRequest())
+            if request.state in (RequestState.ANSWERED, RequestState.OVER):
+                self._violation(
+                    f"{size} bytes of headers or metadata, allowed are {MAX_TOLD_BYTES}"
+                )
+            else:
+                request.reject(told_too_much(MAX_TOLD_BYTES))
+            return False
+        if size > _UNCOUNTED_BYTES:
+            self._told += size
+            self._context.guard.hold(size)
+        return True
 
     def on_half_close(self) -> None:
         """The gateway sends no more. An answer that is owed still goes out."""
@@ -206,6 +232,7 @@ class Transaction:
         # Both call back. Without the cycle a stream's memory is free at once: left to the
         # collector, which looks rarely, it came to tens of megabytes.
         self._request = self._response = None
+        self._context.guard.give_back(self._told)
         self._on_closed(self)
 
 
