@@ -36,7 +36,7 @@ SETTLE_ATTEMPTS = 40
 # Slow enough to see events stream and a cached prompt pay, fast enough not to wait.
 DEMONSTRATION_PACE = (
     "--time-to-first-token=20ms",
-    "--prefill-time-per-token=1ms",
+    "--prefill-time-per-token=100us",
     "--inter-token-latency=15ms",
 )
 # The kernel's limit for one argument of a program, its closing zero byte included.
