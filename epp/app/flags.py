@@ -26,6 +26,7 @@ class Section(StrEnum):
     SHUTDOWN = "Shutdown"
     ANSWERS = "What gateway and client are told"
     OBSERVABILITY = "Logs and metrics"
+    DIAGNOSIS = "What to examine, and how to tell"
     ELSEWHERE = "Flags of other Endpoint Pickers without a counterpart"
 
 

@@ -48,13 +48,18 @@ def help_text(flags: Sequence[Declaration]) -> str:
         "",
         "Run the Endpoint Picker: answer a gateway's ext_proc calls.",
     ]
-    for section, members in _by_section(_working(flags)):
-        lines += ["", f"{section}:"]
-        for flag in members:
-            lines += _help_lines(flag)
+    lines += flag_lines(flags)
     others = ", ".join(flag.spelling for flag in flags if flag not in _working(flags))
     lines += ["", *_wrap(f"Known, but without effect or not available: {others}.")]
     return "\n".join(lines) + "\n"
+
+
+def flag_lines(flags: Sequence[Declaration]) -> Iterator[str]:
+    """Yield the lines that explain the flags that work, by section."""
+    for section, members in _by_section(_working(flags)):
+        yield from ("", f"{section}:")
+        for flag in members:
+            yield from _help_lines(flag)
 
 
 def reference_page(flags: Sequence[Declaration]) -> str:

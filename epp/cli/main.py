@@ -105,6 +105,20 @@ def _pool(arguments: Sequence[str]) -> int:
     return run_command(parser.parse_args(arguments))
 
 
+def _doctor(arguments: Sequence[str]) -> int:
+    from epp.cli.doctor import run_command
+
+    return run_command(arguments, os.environ)
+
+
+def _explain(arguments: Sequence[str]) -> int:
+    from epp.cli.explain import add_arguments, run_command
+
+    parser = _parser("explain")
+    add_arguments(parser)
+    return run_command(parser.parse_args(arguments))
+
+
 def _config(arguments: Sequence[str]) -> int:
     from epp.cli.config_commands import add_arguments, run_command
 
@@ -135,6 +149,8 @@ COMMANDS: Mapping[str, Command] = {
     "simulator": Command("run a simulated model server", _simulator),
     "envoy-config": Command("print a bootstrap for Envoy in front of a pool", _envoy_config),
     "pool": Command("show a pool: endpoints, and why pods have none", _pool),
+    "doctor": Command("check what is around a picker, and say what to do", _doctor),
+    "explain": Command("tell why a request went where it did, or where it would go", _explain),
     "config": Command("check an EndpointPickerConfig, print its JSON Schema", _config),
     "plugins": Command("list plugin types, show one with its parameters", _plugins),
     "version": Command("print versions", _version),

@@ -9,7 +9,7 @@ from typing import Any
 
 from epp.app.flags import Declaration, Standing, declarations_of
 from epp.app.options import SHORTEST_REFRESH, ServeOptions
-from epp.cli.flags import UsageError, read_command_line
+from epp.cli.flags import CommandLine, UsageError, read_command_line
 from epp.cli.reference_flags import ReferenceFlags
 from epp.support.durations import format_duration
 
@@ -45,16 +45,21 @@ def parse_serve(
     line = read_command_line(arguments, flags, environment)
     if line.wants_help:
         return ServeCommand(ServeOptions(), (), wants_help=True)
-    options = ServeOptions(**_values_for(ServeOptions, {**line.values, **line.defaults}))
-    contradictions = list(options.contradictions())
-    problems = [
-        *line.problems,
-        *_refused(flags, line.values),
-        *(text for text in contradictions if not _is_about(line.unreadable, text)),
-    ]
+    options, problems = options_of(line)
     if problems:
         raise UsageError(*problems)
     return ServeCommand(options, tuple(_warnings(flags, line.values, options)))
+
+
+def options_of(line: CommandLine) -> tuple[ServeOptions, list[str]]:
+    """The options that a line of `serve_flags` and others means, and everything wrong with it."""
+    options = ServeOptions(**_values_for(ServeOptions, {**line.values, **line.defaults}))
+    contradictions = list(options.contradictions())
+    return options, [
+        *line.problems,
+        *_refused(serve_flags(), line.values),
+        *(text for text in contradictions if not _is_about(line.unreadable, text)),
+    ]
 
 
 def _values_for(options: type, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,20 +22,21 @@ async def read_pool(
     Raises `ConfigError` for a pool that can't be served, and `KubeUnreachable` and
     `KubeStatusError` for what can't be asked.
     """
-    document = await _document(client, pool_name, namespace)
+    document = await pool_document(client, pool_name, namespace)
     pool = parse_inference_pool(document, default_namespace=namespace)
     selector = equality_selector(pool.match_labels)
-    pods = await _list(client, objects.pods(namespace, selector))
+    pods = await list_objects(client, objects.pods(namespace, selector))
     with datastore.batch():
         datastore.set_pool(pool)
         datastore.set_pods(pods)
         datastore.mark_synced()
 
 
-async def _document(client: KubeClient, pool_name: str, namespace: str) -> dict[str, Any]:
+async def pool_document(client: KubeClient, pool_name: str, namespace: str) -> dict[str, Any]:
+    """The InferencePool as it stands at the API server; raises what `read_pool` does."""
     name = f"InferencePool {namespace}/{pool_name}"
     try:
-        found = await _list(client, objects.inference_pools(namespace, pool_name))
+        found = await list_objects(client, objects.inference_pools(namespace, pool_name))
     except KubeStatusError as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
@@ -49,8 +50,13 @@ async def _document(client: KubeClient, pool_name: str, namespace: str) -> dict[
     return found[0].document
 
 
-async def _list(client: KubeClient, resource: Resource[T]) -> list[T]:
-    async with client.request("GET", resource.path, query=resource.selection) as response:
+async def list_objects(client: KubeClient, resource: Resource[T], *, most: int = 0) -> list[T]:
+    """The objects there are, the first `most` if that is not 0.
+
+    Raises `KubeUnreachable` and `KubeStatusError`.
+    """
+    query = {**resource.selection, **({"limit": str(most)} if most else {})}
+    async with client.request("GET", resource.path, query=query) as response:
         if response.status != HTTPStatus.OK:
             raise await status_error(response)
         content = await response.read()

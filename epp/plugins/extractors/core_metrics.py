@@ -139,6 +139,10 @@ class CoreMetricsExtractor(Extractor):
             raise ExtractionError("; ".join(problems[:8]), applied=is_fresh, count=len(problems))
         return is_fresh
 
+    def engine_of(self, endpoint: Endpoint) -> EngineMapping:
+        """The engine that the endpoint's pages are read as."""
+        return self._readers_of(endpoint).mapping
+
     def _readers_of(self, endpoint: Endpoint) -> _Readers:
         """The readers of last time, unless the label or the configuration has changed."""
         held: _Readers | None = endpoint.state.attributes.get(self._readers_key)

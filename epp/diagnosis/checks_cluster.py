@@ -1,0 +1,87 @@
+"""Is there an API server, does it let us in, and do its clock and ours agree?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+
+import msgspec
+
+from epp.diagnosis.doctor_case import Case
+from epp.diagnosis.doctor_findings import Finding, fault, ok, skipped, warning
+from epp.framework.errors import ConfigError
+from epp.kubernetes.client import KubeClient, KubeStatusError, KubeUnreachable, status_error
+
+CLUSTER, CLOCK = "cluster", "clock"
+_NOTICEABLE_SECONDS = 5.0
+_HARMFUL_SECONDS = 60.0
+
+
+class _Version(msgspec.Struct, frozen=True, rename="camel"):
+    git_version: str = ""
+
+
+async def look_at_cluster(case: Case, now: Callable[[], float] = time.time) -> Iterable[Finding]:
+    """The API server: reachable, and which one; its clock."""
+    if not case.options.pool.is_in_cluster:
+        return [skipped(CLUSTER, "no pool of a cluster is asked for")]
+    options = case.options
+    try:
+        client = await KubeClient.connect(options.kubeconfig, options.kube_context or None)
+    except ConfigError as error:
+        return [fault(CLUSTER, str(error), "correct --kubeconfig and --kube-context")]
+    case.client = client
+    try:
+        async with client.request("GET", "/version") as response:
+            before, date = now(), response.headers.get("Date", "")
+            status = response.status
+            if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.BAD_GATEWAY):
+                raise await status_error(response)
+            content = await response.read()
+    except KubeUnreachable as error:
+        case.client = None
+        return [
+            fault(
+                CLUSTER,
+                f"no answer from the API server {client.server}: {error}",
+                "is the address right, and does the NetworkPolicy of the picker let it out to"
+                " that port?",
+            )
+        ]
+    except KubeStatusError as error:
+        case.client = None
+        return [
+            fault(
+                CLUSTER,
+                f"the API server {client.server} does not let us in: {error}",
+                "renew the credentials; in a pod: is its ServiceAccount still the one it was"
+                " started with?",
+            )
+        ]
+    version = _version(content) if status == HTTPStatus.OK else ""
+    return [ok(CLUSTER, f"{client.server}{version and f' ({version})'}"), *_clock(date, before)]
+
+
+def _version(content: bytes) -> str:
+    try:
+        return msgspec.json.decode(content, type=_Version).git_version
+    except msgspec.MsgspecError:
+        return ""
+
+
+def _clock(date: str, now: float) -> Iterable[Finding]:
+    try:
+        theirs = parsedate_to_datetime(date).timestamp()
+    except ValueError:
+        return [skipped(CLOCK, "the API server tells no time")]
+    # The header has whole seconds, cut off.
+    ahead = now - theirs - 0.5
+    if abs(ahead) < _NOTICEABLE_SECONDS:
+        return [ok(CLOCK, "agrees with the API server's")]
+    told = f"this clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the"
+    told += " API server's"
+    advice = "set the clocks by NTP: tokens, certificates and the leader's Lease have times in them"
+    judge = fault if abs(ahead) >= _HARMFUL_SECONDS else warning
+    return [judge(CLOCK, told, advice)]

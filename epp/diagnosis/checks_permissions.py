@@ -1,0 +1,129 @@
+"""May the picker do at the API server what it has to?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from epp.datastore.inference_objective import GROUPS as OBJECTIVE_GROUPS
+from epp.datastore.inference_pool import GROUP
+from epp.diagnosis.doctor_case import Case
+from epp.diagnosis.doctor_findings import Finding, fault, listing, ok, skipped, warning
+from epp.diagnosis.kube_asking import ask
+from epp.kubernetes.client import KubeClient, KubeStatusError
+from epp.kubernetes.leader_election import lease_name
+
+PERMISSIONS = "permissions"
+_API = "/apis/authorization.k8s.io/v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Right:
+    """Something the picker does."""
+
+    group: str
+    resource: str
+    verb: str
+    name: str = ""
+    """Of the one object it is about; empty: all of them."""
+    is_cluster_wide: bool = False
+    is_optional: bool = False
+
+    @property
+    def rule(self) -> str:
+        """The rule of a Role that grants it."""
+        names = f", resourceNames: [{self.name}]" if self.name else ""
+        group = self.group or '""'
+        return f"apiGroups: [{group}], resources: [{self.resource}]{names}, verbs: [{self.verb}]"
+
+
+class _ReviewStatus(msgspec.Struct, frozen=True):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct, frozen=True):
+    status: _ReviewStatus = _ReviewStatus()
+
+
+async def look_at_permissions(case: Case) -> Iterable[Finding]:
+    """Each right the picker needs with these flags."""
+    if case.client is None:
+        return [skipped(PERMISSIONS, "the API server can't be asked")]
+    rights = list(needed_rights(case))
+    try:
+        granted = [await _is_granted(case, case.client, right) for right in rights]
+    except KubeStatusError as error:
+        return [skipped(PERMISSIONS, f"can't be asked for: {error}")]
+    missing = [right for right, is_granted in zip(rights, granted, strict=True) if not is_granted]
+    return [*_missing(missing, _who(case))] or [ok(PERMISSIONS, f"all granted to {_who(case)}")]
+
+
+def needed_rights(case: Case) -> Iterator[Right]:
+    """What a picker with these flags does at the API server."""
+    for verb in ("list", "watch"):
+        yield Right(group="", resource="pods", verb=verb)
+        if pool := case.options.pool.name:
+            yield Right(group=GROUP, resource="inferencepools", verb=verb, name=pool)
+            for group in OBJECTIVE_GROUPS:
+                yield Right(
+                    group=group, resource="inferenceobjectives", verb=verb, is_optional=True
+                )
+    if case.options.elects_leader:
+        lease = lease_name(case.namespace, case.options.pool.name_in_cluster)
+        yield Right(group="coordination.k8s.io", resource="leases", verb="create")
+        for verb in ("get", "update"):
+            yield Right(group="coordination.k8s.io", resource="leases", verb=verb, name=lease)
+    if case.has_metrics_auth:
+        for group, resource in (
+            ("authentication.k8s.io", "tokenreviews"),
+            ("authorization.k8s.io", "subjectaccessreviews"),
+        ):
+            yield Right(group=group, resource=resource, verb="create", is_cluster_wide=True)
+
+
+async def _is_granted(case: Case, client: KubeClient, right: Right) -> bool:
+    attributes = {
+        "group": right.group,
+        "resource": right.resource,
+        "verb": right.verb,
+        "name": right.name,
+        "namespace": "" if right.is_cluster_wide else case.namespace,
+    }
+    spec: dict[str, Any] = {"resourceAttributes": attributes}
+    kind = "SelfSubjectAccessReview"
+    if account := case.asked.service_account:
+        kind = "SubjectAccessReview"
+        spec["user"] = f"system:serviceaccount:{case.namespace}:{account}"
+        spec["groups"] = [
+            "system:serviceaccounts",
+            f"system:serviceaccounts:{case.namespace}",
+            "system:authenticated",
+        ]
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+    path = f"{_API}/{kind.lower()}s"
+    return (await ask(client, "POST", path, _Review, body=review)).status.allowed
+
+
+def _missing(missing: Sequence[Right], who: str) -> Iterator[Finding]:
+    for resource in dict.fromkeys(right.resource for right in missing):
+        rights = [right for right in missing if right.resource == resource]
+        verbs = listing(dict.fromkeys(right.verb for right in rights))
+        text = f"{who} may not {verbs} {resource}"
+        kind = "ClusterRole" if rights[0].is_cluster_wide else "Role"
+        rules = "; ".join(right.rule for right in rights)
+        if rights[0].is_optional:
+            yield warning(PERMISSIONS, f"{text}: all requests have priority 0", f"{kind}: {rules}")
+        else:
+            advice = f"add to the {kind} that is bound to it in this namespace: {rules}"
+            yield fault(PERMISSIONS, text, advice)
+
+
+def _who(case: Case) -> str:
+    if case.asked.service_account:
+        return f"ServiceAccount {case.namespace}/{case.asked.service_account}"
+    if case.is_in_pod:
+        return "this pod's ServiceAccount"
+    return "the kubeconfig's user (--service-account asks for the picker)"

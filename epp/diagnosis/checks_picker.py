@@ -1,0 +1,143 @@
+"""Is the running picker ready, and does it pick?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import aiohttp
+import msgspec
+
+from epp.admin.pool_view import PoolView
+from epp.diagnosis.doctor_case import Case
+from epp.diagnosis.doctor_findings import Finding, fault, listing, ok, skipped, warning
+from epp.diagnosis.doctor_options import HostPort
+from epp.diagnosis.gateway_call import CallFailed, Trial, gateway_call
+
+ADMIN, HEALTH, EXCHANGE = "picker-admin", "picker-health", "picker-exchange"
+_TIMEOUT = aiohttp.ClientTimeout(total=4)
+_NOT_LEADING = "not the leader"
+_MEANINGS = {
+    400: "the picker's parsers do not understand a plain completion request: see `parser` of the"
+    " configuration",
+    413: "raise --max-request-body-bytes",
+    429: "the pool is saturated, or filters left no candidate: `epp pool show`, docs/operations.md",
+    503: "no endpoint is ready, or the picker is overloaded or not synced: see the checks above,"
+    " and `epp pool show`",
+}
+
+
+async def look_at_admin(case: Case) -> Iterable[Finding]:
+    """What the running picker says of itself on its admin port."""
+    address = case.asked.admin
+    if address is None:
+        if case.options.pool.is_in_cluster and not case.is_in_pod:
+            return [skipped(ADMIN, "not reachable from here", _FORWARD)]
+        address = HostPort(case.options.admin_address or "127.0.0.1", case.options.admin_port)
+    try:
+        case.pool_view = view = await _pool_view(address)
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        text = f"nobody answers at {address}: {str(error) or type(error).__name__}"
+        if case.asked.admin is not None:
+            return [fault(ADMIN, text, "is that the --admin-port of a running picker?")]
+        return [skipped(ADMIN, text, _FORWARD)]
+    except msgspec.MsgspecError:
+        text = f"{address} is not the admin port of a picker"
+        return [fault(ADMIN, text, "name its --admin-port (9091) by --admin")]
+    if view.problems:
+        judge = warning if view.ready else fault
+        advice = "see the checks above; until then what was good before stays in force"
+        return [judge(ADMIN, problem, advice) for problem in view.problems]
+    return [ok(ADMIN, f"{address}: {len(view.endpoints)} endpoints, {_state(view)}"), *_loads(view)]
+
+
+_FORWARD = "name it by --admin; it says why a picker is not ready"
+
+
+async def _pool_view(address: HostPort) -> PoolView:
+    async with (
+        aiohttp.ClientSession(timeout=_TIMEOUT) as session,
+        session.get(f"http://{address}/pool") as response,
+    ):
+        return msgspec.json.decode(await response.read(), type=PoolView)
+
+
+def _state(view: PoolView) -> str:
+    return "ready" if view.ready else f"not ready: {listing(view.not_ready_reasons)}"
+
+
+def _loads(view: PoolView) -> Iterator[Finding]:
+    stale = [each.address for each in view.endpoints if each.is_stale]
+    if stale:
+        text = f"metrics are not read, or too old, of {listing(stale)}"
+        yield warning(ADMIN, text, "see endpoint-metrics; such endpoints get no requests")
+    ejected = [each.address for each in view.endpoints if each.is_ejected]
+    if ejected:
+        text = f"ejected for answering with errors: {listing(ejected)}"
+        yield warning(ADMIN, text, "look into the log of the model server")
+
+
+async def look_at_health(case: Case) -> Iterable[Finding]:
+    """Whether a gateway's health check lets requests come to this picker."""
+    if case.port is None or case.is_mute:
+        return [skipped(HEALTH, "the picker's port can't be asked")]
+    try:
+        async with gateway_call(case.port) as call:
+            status = await call.health()
+    except CallFailed as failure:
+        if failure.code == "UNIMPLEMENTED":
+            text = "there is no health service on the ext_proc port"
+            advice = "gateways that check health there see none: drop --health-checking=false"
+            return [warning(HEALTH, text, advice)]
+        text = f"the health check fails: {failure}"
+        return [fault(HEALTH, text, "is that the ext_proc port of a picker?")]
+    if status == "SERVING":
+        return [ok(HEALTH, "SERVING")]
+    reasons = case.pool_view.not_ready_reasons if case.pool_view is not None else []
+    text = f"{status}: {listing(reasons) or 'the admin port, which knows why, was not asked'}"
+    if any(_NOT_LEADING in reason for reason in reasons):
+        return [warning(HEALTH, text, "nothing, if another replica leads")]
+    advice = "see what the checks of cluster and pool say" if reasons else _FORWARD
+    return [fault(HEALTH, text, advice)]
+
+
+async def look_at_exchange(case: Case) -> Iterable[Finding]:
+    """A whole request up to the pick, cancelled before anything could be sent on."""
+    if case.port is None or case.is_mute:
+        return [skipped(EXCHANGE, "the picker's port can't be asked")]
+    try:
+        async with gateway_call(case.port) as call:
+            trial, body = await call.trial(case.asked.model)
+    except CallFailed as failure:
+        text = f"the trial request ended with {failure}"
+        if failure.code == "UNIMPLEMENTED":
+            return [fault(EXCHANGE, text, "that is a gRPC server, but no Endpoint Picker")]
+        return [fault(EXCHANGE, text, "see the picker's log")]
+    return [_judged(case, trial, body)]
+
+
+def _judged(case: Case, trial: Trial, body: bytes) -> Finding:
+    if trial.status is not None:
+        text = f"the trial request was answered with {trial.status} {trial.details}"
+        advice = _MEANINGS.get(trial.status, "see the picker's log")
+        return fault(EXCHANGE, f"{text} {trial.reason}".rstrip(), advice)
+    if trial.destination is None:
+        text = "the picker let the trial request go on without a destination"
+        return fault(EXCHANGE, text, "it knows no endpoint yet: see the checks of cluster and pool")
+    if trial.metadata != trial.destination:
+        text = f"header says {trial.destination}, metadata {trial.metadata}"
+        return fault(EXCHANGE, text, "is that another picker? Gateways go by either")
+    if not trial.has_ended or bytes(trial.body) != body:
+        # A rewrite of the model changes the body, and nothing else does.
+        if not trial.has_ended:
+            text = "the request's body did not come back"
+            return fault(EXCHANGE, text, "is that another picker? In full duplex it is owed")
+        return _picked(case, trial.destination, ", body rewritten")
+    return _picked(case, trial.destination, "")
+
+
+def _picked(case: Case, destination: str, remark: str) -> Finding:
+    known = case.endpoints
+    if known is not None and destination not in {endpoint.address for endpoint in known}:
+        text = f"picked {destination}, which is no endpoint of the pool as it is seen here"
+        return warning(EXCHANGE, text, "does the picker serve this pool? Compare `epp pool show`")
+    return ok(EXCHANGE, f"picked {destination} in header and metadata{remark}; nothing was sent")

@@ -1,0 +1,184 @@
+"""Which pods belong to the pool, and why others don't?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from epp.datastore.inference_pool import InferencePool
+from epp.datastore.pods import Pod, expand_endpoints
+from epp.diagnosis.doctor_case import Case
+from epp.diagnosis.doctor_findings import Finding, fault, listing, ok, skipped, warning
+from epp.framework.endpoint import Endpoint, EndpointState
+from epp.kubernetes import objects
+from epp.kubernetes.client import KubeClient, KubeStatusError
+from epp.kubernetes.pool_reading import list_objects
+from epp.kubernetes.pool_source import equality_selector
+from epp.kubernetes.resource import KubeObject, Resource
+
+PODS = "pods"
+_MOST_OTHERS = 500
+
+
+class _ContainerPort(msgspec.Struct, frozen=True, rename="camel"):
+    container_port: int = 0
+
+
+class _Container(msgspec.Struct, frozen=True):
+    ports: list[_ContainerPort] | None = None
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    containers: list[_Container] | None = None
+
+
+class _Containers(msgspec.Struct, frozen=True):
+    spec: _Spec = _Spec()
+
+
+class SeenPod(msgspec.Struct, frozen=True):
+    """A pod, and the ports its containers declare."""
+
+    pod: Pod
+    declared_ports: frozenset[int]
+
+    @property
+    def name(self) -> str:
+        """With its namespace."""
+        return f"{self.pod.namespace}/{self.pod.name}"
+
+
+_decode_containers = msgspec.json.Decoder(_Containers).decode
+
+
+def _decode(content: bytes | msgspec.Raw) -> KubeObject[SeenPod]:
+    found = objects.decode_pod(content)
+    ports = {
+        port.container_port
+        for container in _decode_containers(content).spec.containers or ()
+        for port in container.ports or ()
+    }
+    return KubeObject(
+        key=found.key,
+        uid=found.uid,
+        resource_version=found.resource_version,
+        value=SeenPod(found.value, frozenset(ports)),
+    )
+
+
+def _pods(namespace: str, selector: str = "") -> Resource[SeenPod]:
+    return Resource(
+        name="pods", version="v1", namespace=namespace, label_selector=selector, decode=_decode
+    )
+
+
+async def look_at_pods(case: Case) -> Iterable[Finding]:
+    """The endpoints, pods that are selected and have none, and pods that nearly are selected."""
+    choice = case.options.pool
+    if choice.file is not None:
+        return [skipped(PODS, "endpoints come from a file")]
+    if case.client is None or case.pool is None:
+        return [skipped(PODS, "there is no pool to look for")]
+    selector = choice.selector or equality_selector(case.pool.match_labels)
+    try:
+        seen = await list_objects(case.client, _pods(case.namespace, selector))
+    except KubeStatusError as error:
+        rule = 'apiGroups: [""], resources: [pods], verbs: [list, watch]'
+        return [fault(PODS, f"can't be listed: {error}", f"add to the Role: {rule}")]
+    if not seen:
+        text = f"no pod of {case.namespace} has {selector}"
+        return [fault(PODS, text, await _nearest(case, case.client, selector))]
+    return _selected(case, seen)
+
+
+def _selected(case: Case, seen: Sequence[SeenPod]) -> Iterable[Finding]:
+    assert case.pool is not None
+    endpoints: list[Endpoint] = []
+    reasons: dict[str, list[str]] = {}
+    for each in seen:
+        expansion = expand_endpoints(each.pod, case.pool, lambda _: EndpointState())
+        endpoints += expansion.endpoints
+        if expansion.reason:
+            reasons.setdefault(expansion.reason, []).append(each.name)
+    case.endpoints = tuple(endpoints)
+    findings = [_without(reason, names, bool(endpoints)) for reason, names in reasons.items()]
+    findings += _wrong_ports(case.pool, seen)
+    if endpoints:
+        pods = len(seen) - sum(map(len, reasons.values()))
+        told = f"pods with endpoints: {pods} of {len(seen)}; endpoints: {len(endpoints)}"
+        findings.insert(0, ok(PODS, told))
+    return findings
+
+
+_ADVICE = {
+    "not ready": "see `kubectl describe pod`: is the readiness probe passed?",
+    "terminating": "nothing, if it is being replaced",
+    "no usable IP address": "see `kubectl describe pod`: does its network work?",
+}
+
+
+def _without(reason: str, names: Sequence[str], are_others: bool) -> Finding:
+    advice = _ADVICE.get(reason, "correct the annotation, or the pool's targetPorts")
+    text = f"no endpoint, {reason}: {listing(names)}"
+    if not are_others:
+        return fault(PODS, text, advice)
+    if reason == "terminating":
+        return ok(PODS, text)
+    return warning(PODS, text, advice)
+
+
+def _wrong_ports(pool: InferencePool, seen: Iterable[SeenPod]) -> Iterable[Finding]:
+    """Declaring a port means nothing to the kernel, but others than the pool's are a hint."""
+    targets = set(pool.target_ports)
+    odd = [each for each in seen if each.declared_ports and not each.declared_ports & targets]
+    if not odd:
+        return
+    declared = listing(map(str, sorted(set().union(*(each.declared_ports for each in odd)))))
+    yield warning(
+        PODS,
+        f"containers declare ports {declared}, none of them a target port"
+        f" ({listing(map(str, pool.target_ports))}): {listing(each.name for each in odd)}",
+        "is spec.targetPorts of the pool the port that the model server listens on?",
+    )
+
+
+async def _nearest(case: Case, client: KubeClient, selector: str) -> str:
+    """What comes nearest to being selected."""
+    if there := await _elsewhere(client, selector, case.namespace):
+        return (
+            f"pods of other namespaces have these labels ({there}): pool, pods and picker share"
+            " one namespace"
+        )
+    try:
+        others = await list_objects(client, _pods(case.namespace), most=_MOST_OTHERS)
+    except KubeStatusError:
+        others = []
+    if not others:
+        return f"there is no pod at all in {case.namespace}: is --pool-namespace right?"
+    labels = case.pool.match_labels if case.pool is not None else {}
+    if not labels:
+        return "compare the selector with `kubectl get pods --show-labels`"
+    ranked = sorted(others, key=lambda each: len(_differences(labels, each.pod)))
+    shown = (f"{each.name} {'; '.join(_differences(labels, each.pod))}" for each in ranked)
+    return f"correct spec.selector of the pool, or the labels: {listing(shown, most=3)}"
+
+
+def _differences(labels: Mapping[str, str], pod: Pod) -> list[str]:
+    return [
+        f"has {key}={pod.labels[key]}, not {key}={value}"
+        if key in pod.labels
+        else f"has no {key}={value}"
+        for key, value in sorted(labels.items())
+        if pod.labels.get(key) != value
+    ]
+
+
+async def _elsewhere(client: KubeClient, selector: str, namespace: str) -> str:
+    try:
+        found = await list_objects(client, _pods("", selector), most=_MOST_OTHERS)
+    except KubeStatusError:
+        return ""  # a picker may see its own namespace only
+    counts = Counter(each.pod.namespace for each in found if each.pod.namespace != namespace)
+    return listing(f"{name}: {count}" for name, count in sorted(counts.items()))

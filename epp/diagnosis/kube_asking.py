@@ -1,0 +1,35 @@
+"""Single questions to the API server, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+import msgspec
+
+from epp.kubernetes.client import KubeClient, KubeStatusError, status_error
+
+T = TypeVar("T")
+
+
+async def ask(
+    client: KubeClient,
+    method: str,
+    path: str,
+    answer: type[T],
+    *,
+    query: Mapping[str, str] | None = None,
+    body: object = None,
+) -> T:
+    """The answer; raises `KubeStatusError` and `KubeUnreachable`."""
+    content = None if body is None else msgspec.json.encode(body)
+    async with client.request(method, path, query=query, body=content) as response:
+        if response.status >= HTTPStatus.BAD_REQUEST:
+            raise await status_error(response)
+        data: Any = await response.read()
+    try:
+        return msgspec.json.decode(data, type=answer)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        text = f"the answer to {method} {path} can't be read: {error}"
+        raise KubeStatusError(response.status, "Unreadable", text) from error
