@@ -13,6 +13,7 @@ from typing import TextIO, cast
 import structlog
 
 from epp import __version__
+from epp.admin.decision_pages import DecisionPages
 from epp.admin.pool_view import PoolView, view_pool
 from epp.app.assembly import build_request_path
 from epp.app.cluster import Cluster
@@ -94,6 +95,7 @@ class Application:
             metrics=self._metrics,
             processor=self._path.processor,
             read_pool=self.pool_view,
+            decision_pages=DecisionPages(self._path.decisions, self._path.rehearsal.run),
             plugin_state=self._picking.plugin_state,
             tasks=self._background,
         )

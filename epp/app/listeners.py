@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from epp.admin.admin_pages import admin_pages
+from epp.admin.decision_pages import DecisionPages
 from epp.admin.http_port import HttpPort
 from epp.admin.metrics_pages import metrics_pages
 from epp.admin.pool_view import PoolView
@@ -44,6 +45,7 @@ class Listeners:
         metrics: Metrics,
         processor: ExternalProcessor,
         read_pool: Callable[[], PoolView],
+        decision_pages: DecisionPages,
         plugin_state: Callable[[], Mapping[str, object]],
         tasks: TaskOwner,
     ) -> None:
@@ -52,6 +54,7 @@ class Listeners:
         self._metrics = metrics
         self._processor = processor
         self._read_pool = read_pool
+        self._decision_pages = decision_pages
         self._plugin_state = plugin_state
         self._tasks = tasks
         self._servers: list[StreamServer] = []
@@ -83,7 +86,7 @@ class Listeners:
             cert_dir=options.metrics_cert_dir,
         )
         admin = HttpPort(
-            admin_pages(self._read_pool),
+            admin_pages(self._read_pool, self._decision_pages),
             options.admin_address,
             options.admin_port,
             port_flag="--admin-port",

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import aiohttp
-import msgspec
-
 from epp.admin.pool_view import PoolView, view_pool
 from epp.app.pool_events import speaks
+from epp.cli.admin_port import TIMEOUT_SECONDS, NoAnswer, ask, reason_of
 from epp.datastore.datastore import Datastore
 from epp.datastore.inference_pool import failure_mode_in_force
 from epp.discovery.pool_file import parse_pool_file, read_content
@@ -21,8 +18,6 @@ from epp.kubernetes.client import KubeClient, KubeStatusError, KubeUnreachable
 from epp.kubernetes.pool_reading import read_pool
 from epp.plugins.parsers.defaults import default_parsers
 
-TIMEOUT_SECONDS = 15.0
-
 
 class PoolUnreadable(PickerError):
     """There is no telling how the pool is; the message says why, and what to do."""
@@ -30,23 +25,11 @@ class PoolUnreadable(PickerError):
 
 async def read_running(address: str) -> PoolView:
     """The pool as the picker behind this admin port sees it."""
+    other_ways = ", or read the pool by --pool-name or --pool-file"
     try:
-        async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(TIMEOUT_SECONDS)) as session,
-            session.get(f"http://{address}/pool") as response,
-        ):
-            status, content = response.status, await response.read()
-    except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        raise PoolUnreadable(
-            f"no Endpoint Picker answers at {address}: {_reason(error)}; name its admin port by"
-            " --admin, or read the pool by --pool-name or --pool-file"
-        ) from error
-    try:
-        return msgspec.json.decode(content, type=PoolView)
-    except msgspec.MsgspecError as error:
-        raise PoolUnreadable(
-            f"{address} answers {status}, but is not the admin port of an Endpoint Picker"
-        ) from error
+        return await ask(address, "/pool", PoolView, hint=other_ways)
+    except NoAnswer as error:
+        raise PoolUnreadable(str(error)) from error
 
 
 async def read_cluster(
@@ -62,7 +45,7 @@ async def read_cluster(
         problems.append(str(error))
     except (KubeUnreachable, TimeoutError) as error:
         raise PoolUnreadable(
-            f"no answer from the API server {client.server}: {_reason(error)}"
+            f"no answer from the API server {client.server}: {reason_of(error)}"
         ) from error
     except KubeStatusError as error:
         raise PoolUnreadable(f"the API server {client.server} refuses: {error}") from error
@@ -83,12 +66,6 @@ def read_file(path: Path) -> PoolView:
         datastore.set_pods(pool_file.pods)
         datastore.mark_synced()
     return _view(datastore, [*pool_file.skipped, *pool_file.warnings])
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, aiohttp.ClientConnectorError) and error.errno:
-        return os.strerror(error.errno)
-    return str(error) or "timeout"
 
 
 def _view(datastore: Datastore, problems: Sequence[str]) -> PoolView:

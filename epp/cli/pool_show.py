@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,15 +11,13 @@ from pathlib import Path
 import msgspec
 
 from epp.admin.pool_view import PoolView
+from epp.cli.admin_port import add_admin_argument
 from epp.cli.pool_readers import PoolUnreadable, read_cluster, read_file, read_running
 from epp.cli.pool_table import pool_table
 from epp.observability.logging import configure_logging
-from epp.support.argument_types import argument_type
 
 NOT_READY = 1
-DEFAULT_ADMIN = "127.0.0.1:9091"
 
-_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
 _DESCRIPTION = """\
 Show a pool: its endpoints, and for every pod without one the reason. It is read from a running
 Endpoint Picker (--admin), else once from a cluster (--pool-name) or a pool file (--pool-file).
@@ -32,13 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser, environment: Mapping[str, str
     """Declare the flags."""
     parser.description = _DESCRIPTION
     source = parser.add_mutually_exclusive_group()
-    source.add_argument(
-        "--admin",
-        metavar="ADDRESS",
-        type=argument_type(_read_address),
-        default=DEFAULT_ADMIN,
-        help="admin port of a running Endpoint Picker (default %(default)s)",
-    )
+    add_admin_argument(source)
     source.add_argument("--pool-name", metavar="NAME", help="InferencePool in the cluster")
     source.add_argument("--pool-file", metavar="PATH", type=Path, help="pool file")
     parser.add_argument(
@@ -88,9 +79,3 @@ def _read(arguments: argparse.Namespace) -> PoolView:
             )
         )
     return asyncio.run(read_running(arguments.admin))
-
-
-def _read_address(text: str) -> str:
-    if not _ADDRESS.fullmatch(text):
-        raise ValueError(f"{text!r} is not an address; allowed: HOST:PORT, such as {DEFAULT_ADMIN}")
-    return text

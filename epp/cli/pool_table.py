@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from epp.admin.pool_view import EndpointPart, PoolPart, PoolView
+from epp.diagnosis.columns import columns
 from epp.observability.safe_text import printable
 
-_MOST_REASON = 300
 _METRICS = ("WAITING", "RUNNING", "KV CACHE")
 
 
@@ -52,7 +52,7 @@ def _endpoints(view: PoolView, has_load: bool) -> Iterator[str]:
     heading = ("ENDPOINT", "NAME", "IN FLIGHT", "RECENT PICKS", *_METRICS, "HEARD")
     rows = [heading, *(_endpoint(endpoint) for endpoint in view.endpoints)]
     shown = len(heading) if has_load else 2
-    yield from _columns([row[:shown] for row in rows])
+    yield from columns([row[:shown] for row in rows])
 
 
 def _endpoint(endpoint: EndpointPart) -> tuple[str, ...]:
@@ -81,12 +81,4 @@ def _pods(view: PoolView) -> Iterator[str]:
     yield ""
     rows = [("POD WITHOUT ENDPOINT", "REASON")]
     rows += [(f"{pod.namespace}/{pod.name}", pod.reason) for pod in view.pods_without_endpoint]
-    yield from _columns(rows)
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    cells = [[printable(cell, _MOST_REASON) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        yield "  ".join(padded).rstrip()
+    yield from columns(rows)

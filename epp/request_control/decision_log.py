@@ -53,7 +53,8 @@ class Decision(Struct, frozen=True, kw_only=True, eq=False):
     started_at: float | None = None
     """When its body was there, too; None: not known, as are the others."""
     scheduling_at: float | None = None
-    pool_size: int = 0
+    pool_size: int | None = None
+    """Endpoints of the pool; None: they were not looked at."""
     found: Sequence[Endpoint] = ()
     """What subset and ejections left of the pool."""
     screened: Sequence[Endpoint] = ()

@@ -27,7 +27,7 @@ def reason_of(result: SchedulingResult) -> str:
 
     What matters most comes first: lines are cut at their end.
     """
-    text = _primary_text(result.profiles[result.primary])
+    text = profile_reason(result.profiles[result.primary])
     others = [name for name in result.profiles if name != result.primary]
     if not others:
         return text
@@ -79,7 +79,8 @@ def _score_text(scorer: ScorerResult, index: int) -> str:
     return f"{scorer.name} {score:.4g}x{scorer.weight:g}"
 
 
-def _primary_text(profile: ProfileResult) -> str:
+def profile_reason(profile: ProfileResult) -> str:
+    """How the endpoint that a profile picked compares with its other candidates."""
     index = _place(profile)
     text = f"{_rank(profile, index)}{_filtered_text(profile)}"
     if index is None or not profile.scorers:

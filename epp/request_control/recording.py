@@ -37,7 +37,8 @@ class Recording:
     """Notes of one dry run."""
 
     def __init__(self) -> None:
-        self.pool_size = 0
+        self.pool_size: int | None = None
+        """None: the pool was not looked at."""
         self.steps: list[TimedStep] = []
         self.left_out: list[LeftOut] = []
         self.filters: dict[str, list[FilterResult]] = {}

@@ -57,6 +57,7 @@ REFERENCE_DEFAULTS = {
 OWN_DEFAULTS = {
     "--idle-metrics-interval": "1s",
     "--decision-header": "false",
+    "--decision-log-size": "256",
     "--transport": "native",
     "--outlier-consecutive-errors": "5",
     "--pod-name": "",

@@ -1,0 +1,124 @@
+"""Pages about decisions: `/decisions`, `/decisions/{request id}` and `/decisions/dry-run`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import msgspec
+from aiohttp import web
+
+from epp.admin.decision_view import DecisionList, Problem
+from epp.admin.decision_viewing import summary_of, view_decision
+from epp.admin.dry_run import MOST_DRY_RUN_BYTES, DryRunError, read_dry_run
+
+if TYPE_CHECKING:
+    from epp.request_control.decision_log import Decision, DecisionLog
+    from epp.request_control.incoming import IncomingRequest
+
+DEFAULT_LIMIT = 50
+MOST_TOLD = 8
+"""Decisions told of one request id."""
+READ_SECONDS = 10.0
+
+
+class DecisionPages:
+    """Tells of decisions that were made, and of those that would be."""
+
+    def __init__(
+        self,
+        decisions: DecisionLog | None,
+        rehearse: Callable[[IncomingRequest], Awaitable[Decision]],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._decisions = decisions
+        self._rehearse = rehearse
+        self._now = now
+        self._is_rehearsing = False
+
+    def add_to(self, router: web.UrlDispatcher) -> None:
+        """Serve them."""
+        router.add_get("/decisions", self._last, allow_head=False)
+        router.add_post("/decisions/dry-run", self._dry_run)
+        router.add_get("/decisions/{request_id:.+}", self._of_request, allow_head=False)
+
+    async def _last(self, request: web.Request) -> web.Response:
+        if self._decisions is None:
+            return _not_kept()
+        text = request.query.get("limit", str(DEFAULT_LIMIT))
+        limit = int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0
+        if not limit:
+            return _problem(
+                HTTPStatus.BAD_REQUEST, f"limit: {text[:64]!r}: must be a number from 1 to 999999"
+            )
+        now = self._now()
+        return _json(
+            DecisionList(
+                size=self._decisions.size,
+                kept=len(self._decisions),
+                decisions=[summary_of(each, now) for each in self._decisions.last(limit)],
+            )
+        )
+
+    async def _of_request(self, request: web.Request) -> web.Response:
+        if self._decisions is None:
+            return _not_kept()
+        wanted = request.match_info["request_id"]
+        found = self._decisions.find(wanted)
+        if not found:
+            return _problem(
+                HTTPStatus.NOT_FOUND,
+                f"request {wanted[:128]!r} is not among the last {len(self._decisions)} decisions"
+                f" (--decision-log-size {self._decisions.size})",
+            )
+        now = self._now()
+        return _json([view_decision(each, now) for each in found[:MOST_TOLD]])
+
+    async def _dry_run(self, request: web.Request) -> web.Response:
+        # A page of another site can send anything but this type without asking first.
+        if request.content_type != "application/json":
+            return _problem(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+                f"content-type: {request.content_type[:64]!r}: must be application/json",
+            )
+        if self._is_rehearsing:
+            return _problem(
+                HTTPStatus.TOO_MANY_REQUESTS, "another dry run is under way; there is one at a time"
+            )
+        self._is_rehearsing = True
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                content = await request.read()
+            incoming = read_dry_run(content, self._now())
+            decision = await self._rehearse(incoming)
+        except TimeoutError:
+            return _problem(
+                HTTPStatus.REQUEST_TIMEOUT, f"the body did not come within {READ_SECONDS:g} s"
+            )
+        except web.HTTPRequestEntityTooLarge:
+            return _problem(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"the body is larger than the {MOST_DRY_RUN_BYTES} bytes allowed",
+            )
+        except DryRunError as error:
+            return _problem(HTTPStatus.BAD_REQUEST, str(error))
+        finally:
+            self._is_rehearsing = False
+        return _json(view_decision(decision, self._now()))
+
+
+def _not_kept() -> web.Response:
+    return _problem(HTTPStatus.NOT_FOUND, "decisions are not kept: --decision-log-size is 0")
+
+
+def _problem(status: HTTPStatus, text: str) -> web.Response:
+    return _json(Problem(error=text), status)
+
+
+def _json(document: object, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(document), status=status, content_type="application/json"
+    )

@@ -1,0 +1,84 @@
+"""Asking a running picker by its admin port."""
+
+from __future__ import annotations
+
+import os
+import re
+from argparse import ArgumentParser, _ActionsContainer
+from http import HTTPStatus
+from typing import TypeVar
+
+import aiohttp
+import msgspec
+
+from epp.admin.decision_view import Problem
+from epp.framework.errors import PickerError
+from epp.support.argument_types import argument_type
+
+DEFAULT_ADMIN = "127.0.0.1:9091"
+TIMEOUT_SECONDS = 15.0
+
+Page = TypeVar("Page")
+
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
+
+
+class NoAnswer(PickerError):
+    """The picker can't be asked, or won't tell; the message says why."""
+
+
+def add_admin_argument(parser: ArgumentParser | _ActionsContainer) -> None:
+    """Declare `--admin`."""
+    parser.add_argument(
+        "--admin",
+        metavar="ADDRESS",
+        type=argument_type(_read_address),
+        default=DEFAULT_ADMIN,
+        help="admin port of a running Endpoint Picker (default %(default)s)",
+    )
+
+
+async def ask(
+    address: str, path: str, kind: type[Page], *, sent: bytes | None = None, hint: str = ""
+) -> Page:
+    """The page at `path` behind this admin port; what is `sent`, JSON, is posted.
+
+    `hint` is what to do when nobody answers.
+    """
+    method, headers = (
+        ("GET", {}) if sent is None else ("POST", {"Content-Type": "application/json"})
+    )
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(TIMEOUT_SECONDS)) as session,
+            session.request(
+                method, f"http://{address}{path}", data=sent, headers=headers
+            ) as response,
+        ):
+            status, content = response.status, await response.read()
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        raise NoAnswer(
+            f"no Endpoint Picker answers at {address}: {reason_of(error)}; name its admin port by"
+            f" --admin{hint}"
+        ) from error
+    try:
+        if status >= HTTPStatus.BAD_REQUEST:
+            raise NoAnswer(msgspec.json.decode(content, type=Problem).error)
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.MsgspecError as error:
+        raise NoAnswer(
+            f"{address} answers {status}, but is not the admin port of an Endpoint Picker"
+        ) from error
+
+
+def reason_of(error: Exception) -> str:
+    """Why somebody can't be asked, for people."""
+    if isinstance(error, aiohttp.ClientConnectorError) and error.errno:
+        return os.strerror(error.errno)
+    return str(error) or "timeout"
+
+
+def _read_address(text: str) -> str:
+    if not _ADDRESS.fullmatch(text):
+        raise ValueError(f"{text!r} is not an address; allowed: HOST:PORT, such as {DEFAULT_ADMIN}")
+    return text

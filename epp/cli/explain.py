@@ -1,0 +1,148 @@
+"""`epp explain`: why a request went where it did, or where one would go."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from base64 import b64encode
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+
+from epp.admin.decision_view import DecisionList, DecisionPart
+from epp.admin.dry_run import DryRun
+from epp.cli.admin_port import NoAnswer, add_admin_argument, ask
+from epp.cli.flags import UsageError
+from epp.cli.output import print_page
+from epp.diagnosis.decision_text import decision_table, decision_text
+from epp.framework.errors import ConfigError
+from epp.observability.logging import configure_logging
+from epp.support.argument_types import argument_type
+from epp.support.regular_files import read_regular_file
+
+NOT_TOLD = 1
+STDIN = "-"
+CHAT_PATH = "/v1/chat/completions"
+MOST_BODY_BYTES = 8 << 20
+
+_DESCRIPTION = """\
+Tell why a running Endpoint Picker sent a request where it did: who was a candidate and who was
+left out, what each filter removed and each scorer gave, the pick and the time it took. REQUEST is
+the request's x-request-id; without one the last decisions are listed. With --body it is a dry
+run: where that request would go now. Exit code 1 when the picker can't be asked, or knows no such
+request.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.description = _DESCRIPTION
+    parser.add_argument("request", metavar="REQUEST", nargs="?", help="id of a decided request")
+    add_admin_argument(parser)
+    parser.add_argument(
+        "--last", metavar="COUNT", type=int, default=20, help="decisions to list (default 20)"
+    )
+    dry_run = parser.add_argument_group("dry run")
+    dry_run.add_argument(
+        "--body", metavar="FILE", help=f"body of a request; {STDIN} reads standard input"
+    )
+    dry_run.add_argument("--path", default=CHAT_PATH, help="its path (default %(default)s)")
+    dry_run.add_argument(
+        "--header",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        type=argument_type(_read_header),
+        help="a header of it; may be given again",
+    )
+    dry_run.add_argument(
+        "--subset",
+        metavar="ADDRESS,...",
+        help="endpoints the gateway would allow, as ip:port or ip (default: all)",
+    )
+    parser.add_argument(
+        "--output", choices=("table", "json"), default="table", help="(default %(default)s)"
+    )
+
+
+def run_command(arguments: argparse.Namespace) -> int:
+    """Print what the picker tells. Raises `UsageError` and `ConfigError`."""
+    configure_logging("critical", "console")
+    problems = list(_contradictions(arguments))
+    if problems:
+        raise UsageError(*problems)
+    try:
+        page = asyncio.run(_told(arguments))
+    except NoAnswer as error:
+        print(f"epp explain: {error}", file=sys.stderr)
+        return NOT_TOLD
+    print_page(page)
+    return 0
+
+
+def _contradictions(arguments: argparse.Namespace) -> list[str]:
+    problems = []
+    if arguments.request is not None and arguments.body is not None:
+        problems.append("REQUEST and --body exclude each other; give one of them")
+    if arguments.body is None:
+        given = {
+            "--header": arguments.header,
+            "--subset": arguments.subset is not None,
+            "--path": arguments.path != CHAT_PATH,
+        }
+        problems += [
+            f"{flag} has no effect without --body" for flag, is_given in given.items() if is_given
+        ]
+    if arguments.last < 1:
+        problems.append(f"--last {arguments.last}: must be 1 or more")
+    return problems
+
+
+async def _told(arguments: argparse.Namespace) -> str:
+    as_json = arguments.output == "json"
+    if arguments.body is not None:
+        asked = msgspec.json.encode(_dry_run(arguments))
+        decision = await ask(arguments.admin, "/decisions/dry-run", DecisionPart, sent=asked)
+        return _json(decision) if as_json else decision_text(decision)
+    if arguments.request is None:
+        path = f"/decisions?limit={arguments.last}"
+        decisions = await ask(arguments.admin, path, DecisionList)
+        return _json(decisions) if as_json else decision_table(decisions)
+    path = f"/decisions/{quote(arguments.request, safe='')}"
+    found = await ask(arguments.admin, path, list[DecisionPart])
+    return _json(found) if as_json else "\n".join(map(decision_text, found))
+
+
+def _dry_run(arguments: argparse.Namespace) -> DryRun:
+    return DryRun(
+        path=arguments.path,
+        headers=dict(arguments.header),
+        body_base64=b64encode(_body(arguments.body)).decode(),
+        subset=None if arguments.subset is None else arguments.subset.split(","),
+    )
+
+
+def _body(file: str) -> bytes:
+    if file == STDIN:
+        body = sys.stdin.buffer.read(MOST_BODY_BYTES + 1)
+    else:
+        try:
+            body = read_regular_file(Path(file), MOST_BODY_BYTES + 1)
+        except OSError as error:
+            raise ConfigError(f"--body {file}: can't be read: {error.strerror}") from error
+    if len(body) > MOST_BODY_BYTES:
+        raise ConfigError(f"--body {file}: is larger than the {MOST_BODY_BYTES} bytes allowed")
+    return body
+
+
+def _json(document: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _read_header(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise ValueError(f"{text!r} is no header; allowed: NAME=VALUE")
+    return name, value
