@@ -15,7 +15,14 @@ from tests.kube.harness import ControlPlane
 
 Manifest = Mapping[str, Any]
 
-_CLUSTER_SCOPED = ("Namespace", "CustomResourceDefinition")
+CLUSTER_SCOPED = (
+    "Namespace",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "TokenReview",
+    "SubjectAccessReview",
+)
 _DEFINITION_SECONDS = 60.0
 
 
@@ -120,7 +127,7 @@ def collection_of(manifest: Manifest) -> str:
     api_version, kind = manifest["apiVersion"], manifest["kind"]
     root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
     plural = f"{kind.lower()}s" if not kind.endswith("y") else f"{kind.lower()[:-1]}ies"
-    if kind in _CLUSTER_SCOPED:
+    if kind in CLUSTER_SCOPED:
         return f"{root}/{plural}"
     return f"{root}/namespaces/{manifest['metadata']['namespace']}/{plural}"
 

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import yaml
 
+from epp.cli.options import ServeCommand, parse_serve
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.credentials import find_credentials
 from tests.kube.caller import Caller
@@ -106,9 +107,30 @@ def install_manifests(
     return ServiceAccount(control_plane, namespace, uid, folder)
 
 
+def pod_spec_of(manifests: Manifests) -> dict[str, Any]:
+    """The pods of the one Deployment."""
+    (deployment,) = [each for each in manifests if each["kind"] == "Deployment"]
+    spec: dict[str, Any] = deployment["spec"]["template"]["spec"]
+    return spec
+
+
 def flags_of(manifests: Manifests) -> list[str]:
     """What the Deployment's container is started with."""
-    (deployment,) = [each for each in manifests if each["kind"] == "Deployment"]
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (container,) = pod_spec_of(manifests)["containers"]
     flags: list[str] = container["args"]
     return flags
+
+
+def command_of(manifests: Manifests, namespace: str) -> ServeCommand:
+    """What the container's arguments and environment mean to `epp serve`."""
+    (container,) = pod_spec_of(manifests)["containers"]
+    pod = {"metadata.namespace": namespace, "metadata.name": "llama-epp-6f7c9d8b5-x2x4z"}
+    environment = {
+        entry["name"]: (
+            pod[entry["valueFrom"]["fieldRef"]["fieldPath"]]
+            if "valueFrom" in entry
+            else entry["value"]
+        )
+        for entry in container["env"]
+    }
+    return parse_serve(container["args"], environment)

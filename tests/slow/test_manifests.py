@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from epp.datastore.inference_objective import GROUPS
-from tests.kube.caller import Caller, Refused
-from tests.kube.harness import ControlPlane
+from epp.standalone.envoy_binary import envoy_binary
+from tests.kube.caller import CLUSTER_SCOPED, Caller, Refused
 from tests.kube.installation import (
     CONFIG,
     Manifests,
+    command_of,
     flags_of,
-    install,
+    pod_spec_of,
     rendered,
     rendered_as_documented,
 )
 
 pytestmark = pytest.mark.slow
 
-PODS = "/api/v1/namespaces/{namespace}/pods"
-POOLS = "/apis/inference.networking.k8s.io/v1/namespaces/{namespace}/inferencepools"
-LEASES = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-SECRETS = "/api/v1/namespaces/{namespace}/secrets"
-THIS_POOL = {"fieldSelector": "metadata.name=model-servers"}
-THIS_LEASE = "epp-default-model-servers.llm-d.ai"
+OVERLAYS = [
+    "base",
+    "overlays/ha",
+    "overlays/metrics-auth",
+    "overlays/namespaced",
+    "overlays/standalone-sidecar",
+]
 
 
 def pod_of(manifests: Manifests) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def pod_of(manifests: Manifests) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("overlay", ["base", "overlays/ha"])
+@pytest.mark.parametrize("overlay", OVERLAYS)
 def test_everything_is_accepted_and_applying_it_again_changes_nothing(
     admin: Caller, namespace: str, tmp_path: Path, overlay: str
 ) -> None:
@@ -53,7 +54,9 @@ def test_everything_is_accepted_and_applying_it_again_changes_nothing(
     first = [admin.apply(manifest) for manifest in manifests]
     second = [admin.apply(manifest) for manifest in manifests]
 
-    assert {each["metadata"]["namespace"] for each in first} == {namespace}
+    assert {
+        each["metadata"]["namespace"] for each in first if each["kind"] not in CLUSTER_SCOPED
+    } == {namespace}
     versions = [[each["metadata"]["resourceVersion"] for each in time] for time in (first, second)]
     assert versions[0] == versions[1]
 
@@ -75,13 +78,35 @@ def test_the_documented_overlay_is_for_one_pool_in_all_its_parts(
     assert {each["metadata"]["namespace"] for each in stored} == {namespace}
 
 
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_container_is_started_with_what_the_program_knows(
+    namespace: str, tmp_path: Path, overlay: str
+) -> None:
+    command = command_of(rendered(overlay, namespace, tmp_path), namespace)
+
+    assert command.warnings == ()
+    assert command.options.pool.namespace == namespace
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_only_metrics_authentication_takes_rights_beyond_the_namespace(
+    namespace: str, tmp_path: Path, overlay: str
+) -> None:
+    manifests = rendered(overlay, namespace, tmp_path)
+
+    beyond = {each["kind"] for each in manifests if each["kind"] in CLUSTER_SCOPED}
+    is_asked = "--metrics-endpoint-auth=false" not in flags_of(manifests)
+    assert bool(beyond) == is_asked == (overlay == "overlays/metrics-auth")
+
+
+@pytest.mark.parametrize("overlay", ["base", "overlays/standalone-sidecar"])
 def test_the_pod_meets_the_restricted_security_standard(
-    admin: Caller, namespace: str, tmp_path: Path
+    admin: Caller, namespace: str, tmp_path: Path, overlay: str
 ) -> None:
     enforce = {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
     own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     admin.patch(own, {"metadata": enforce})
-    pod = pod_of(rendered("base", namespace, tmp_path))
+    pod = pod_of(rendered(overlay, namespace, tmp_path))
 
     admin.create(pod, dryRun="All")
 
@@ -97,75 +122,30 @@ def test_the_example_pool_is_accepted(admin: Caller, namespace: str) -> None:
     admin.apply(pool)
 
 
-@pytest.fixture(params=["base", "overlays/ha"])
-def overlay(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
+def test_envoy_takes_the_bootstrap_of_the_sidecar(namespace: str, tmp_path: Path) -> None:
+    manifests = rendered("overlays/standalone-sidecar", namespace, tmp_path)
+    (document,) = [each for each in manifests if each["kind"] == "ConfigMap"]
+    (envoy,) = pod_spec_of(manifests)["initContainers"]
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    for name, text in document["data"].items():
+        (folder / name).write_text(text)
+    arguments = [each.replace("/etc/envoy", str(folder)) for each in envoy["args"]]
+
+    done = subprocess.run(
+        [str(envoy_binary()), "--mode", "validate", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture
-def picker(
-    admin: Caller, control_plane: ControlPlane, namespace: str, tmp_path: Path, overlay: str
-) -> Iterator[Caller]:
-    """The Endpoint Picker's own service account, with the rights the overlay gives it."""
-    account = install(overlay, admin, control_plane, namespace, tmp_path)
-    with Caller(control_plane, account.token()) as caller:
-        yield caller
+def test_pods_of_a_release_share_one_volume_with_envoy(namespace: str, tmp_path: Path) -> None:
+    manifests = rendered("overlays/standalone-sidecar", namespace, tmp_path)
+    (document,) = [each for each in manifests if each["kind"] == "ConfigMap"]
 
+    (volume,) = pod_spec_of(manifests)["volumes"]
 
-def test_pods_and_the_pool_may_be_listed_and_watched(picker: Caller, namespace: str) -> None:
-    for collection, query in ((PODS, {"labelSelector": "app=x"}), (POOLS, THIS_POOL)):
-        path = collection.format(namespace=namespace)
-        listed = picker.request("GET", path, limit="500", **query)
-        watch = {"watch": "true", "timeoutSeconds": "1", "allowWatchBookmarks": "true"}
-        version = {"resourceVersion": listed["metadata"]["resourceVersion"]}
-        initial = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-
-        assert picker.status("GET", path, **watch, **version, **query) == 200
-        assert picker.status("GET", path, **watch, **initial, **query) == 200
-
-
-def test_objectives_may_be_listed_in_both_groups(picker: Caller, namespace: str) -> None:
-    for group in GROUPS:
-        path = f"/apis/{group}/v1alpha2/namespaces/{namespace}/inferenceobjectives"
-
-        # 404 rather than 403: allowed, and not served by this API server.
-        assert picker.status("GET", path) in (200, 404)
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "query"),
-    [
-        ("GET", POOLS, {}),
-        ("GET", POOLS, {"fieldSelector": "metadata.name=other"}),
-        ("GET", f"{POOLS}/model-servers", {}),
-        ("PATCH", f"{POOLS}/model-servers/status", {}),
-        ("POST", PODS, {}),
-        ("GET", f"{PODS}/any", {}),
-        ("DELETE", f"{PODS}/any", {}),
-        ("GET", SECRETS, {}),
-        ("GET", LEASES, {}),
-        ("GET", f"{LEASES}/other", {}),
-        ("DELETE", f"{LEASES}/{THIS_LEASE}", {}),
-        ("GET", "/api/v1/namespaces/default/pods", {}),
-        ("GET", "/api/v1/pods", {}),
-        ("GET", "/api/v1/nodes", {}),
-    ],
-)
-def test_everything_else_is_forbidden(
-    picker: Caller, namespace: str, method: str, path: str, query: dict[str, str]
-) -> None:
-    assert picker.status(method, path.format(namespace=namespace), {}, **query) == 403
-
-
-def test_only_a_replica_that_may_lead_has_a_lease(
-    picker: Caller, namespace: str, overlay: str
-) -> None:
-    collection = LEASES.format(namespace=namespace)
-    names = {"name": THIS_LEASE, "namespace": namespace}
-    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": names}
-    allowed = overlay == "overlays/ha"
-
-    assert picker.status("POST", collection, lease) == (201 if allowed else 403)
-    assert picker.status("GET", f"{collection}/{THIS_LEASE}") == (200 if allowed else 403)
-    assert picker.status("PUT", f"{collection}/{THIS_LEASE}", lease) == (422 if allowed else 403)
+    assert volume["configMap"]["name"] == document["metadata"]["name"]

@@ -1,0 +1,221 @@
+"""The chart of config/helm: rendered by helm, in a real API server, and read by the program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from epp.cli.options import parse_serve
+from tests.fakes.configurations import assembled
+from tests.helm.chart import CHART, NotRendered, Values, lint, rendered_chart
+from tests.helm.values import MATCH, MATRIX, router
+from tests.kube.caller import CLUSTER_SCOPED, Caller
+from tests.kube.harness import ControlPlane
+from tests.kube.installation import (
+    OBJECTIVE_DEFINITION,
+    Manifests,
+    command_of,
+    flags_of,
+    pod_spec_of,
+)
+
+pytestmark = pytest.mark.slow
+
+NAMESPACE = "models"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def objectives(control_plane: ControlPlane) -> None:
+    """The API server knows InferenceObjectives."""
+    with Caller(control_plane) as admin:
+        if not any(
+            group["name"] == "llm-d.ai" for group in admin.request("GET", "/apis")["groups"]
+        ):
+            admin.install_definition(OBJECTIVE_DEFINITION)
+
+
+@pytest.fixture(scope="module")
+def charts() -> dict[str, Manifests]:
+    """Every set of values, rendered for the namespace `models`."""
+    return {name: rendered_chart("llama", NAMESPACE, MATRIX[name]) for name in MATRIX}
+
+
+@pytest.fixture(params=MATRIX)
+def manifests(request: pytest.FixtureRequest, charts: dict[str, Manifests]) -> Manifests:
+    return charts[request.param]
+
+
+@pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
+def test_everything_is_accepted_and_applying_it_again_changes_nothing(
+    admin: Caller, values: Values, namespace: str
+) -> None:
+    manifests = rendered_chart("llama", namespace, values)
+
+    first = [admin.apply(manifest) for manifest in manifests]
+    second = [admin.apply(manifest) for manifest in manifests]
+
+    versions = [[each["metadata"]["resourceVersion"] for each in time] for time in (first, second)]
+    assert versions[0] == versions[1]
+    homes = {each["metadata"].get("namespace", each["kind"]) for each in first}
+    assert homes - {namespace} <= set(CLUSTER_SCOPED)
+
+
+def test_the_program_knows_all_it_is_started_with(manifests: Manifests) -> None:
+    command = command_of(manifests, NAMESPACE)
+
+    assert command.warnings == ()
+    assert command.options.pool.namespace == NAMESPACE
+
+
+def test_the_configuration_in_force_loads_without_warnings(manifests: Manifests) -> None:
+    (files,) = [each["data"] for each in manifests if each["kind"] == "ConfigMap"]
+    options = command_of(manifests, NAMESPACE).options
+
+    assert options.config_file is not None
+    text = files[options.config_file.name]
+    assert assembled(text, allow_experimental=options.allow_experimental_plugins).warnings == []
+
+
+def test_rights_are_for_what_the_program_reads(
+    manifests: Manifests, charts: dict[str, Manifests]
+) -> None:
+    options = command_of(manifests, NAMESPACE).options
+    rules = [rule for each in manifests if each["kind"] == "Role" for rule in each["rules"]]
+    named = {rule["resources"][0]: rule.get("resourceNames") for rule in rules}
+
+    assert bool(rules) == (manifests is not charts["rights from elsewhere"])
+    pool = options.pool.name or "llama-epp"
+    lease = [f"epp-{NAMESPACE}-{pool}.llm-d.ai"] if options.elects_leader else None
+    if rules:
+        assert named.get("inferencepools") == ([options.pool.name] if options.pool.name else None)
+        assert named.get("leases") == lease
+
+
+def test_the_release_is_wired_up(manifests: Manifests) -> None:
+    options = command_of(manifests, NAMESPACE).options
+    pod = pod_spec_of(manifests)
+    (container,) = pod["containers"]
+    (service,) = [each for each in manifests if each["kind"] == "Service"]
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    served = {each["name"]: each["port"] for each in service["spec"]["ports"]}
+
+    assert ports == {
+        "grpc-ext-proc": options.grpc_port,
+        "grpc-health": options.grpc_health_port,
+        "http-metrics": options.metrics_port,
+    }
+    assert served == {name: ports[name] for name in served}
+    for probe in ("livenessProbe", "readinessProbe"):
+        assert container[probe]["grpc"]["port"] == options.grpc_health_port
+    assert pod["terminationGracePeriodSeconds"] > options.drain_timeout + options.shutdown_grace
+    for pool in (each["spec"] for each in manifests if each["kind"] == "InferencePool"):
+        assert pool["endpointPickerRef"]["name"] == service["metadata"]["name"]
+        assert pool["endpointPickerRef"]["port"]["number"] == options.grpc_port
+
+
+def test_a_disruption_budget_never_keeps_a_leaders_node(manifests: Manifests) -> None:
+    budgets = [each for each in manifests if each["kind"] == "PodDisruptionBudget"]
+
+    assert not (budgets and command_of(manifests, NAMESPACE).options.elects_leader)
+
+
+def test_flags_arrive_as_they_were_written(namespace: str) -> None:
+    manifests = rendered_chart("llama", namespace, MATRIX["flags of all kinds"])
+
+    options = command_of(manifests, NAMESPACE).options
+
+    assert options.max_buffered_bytes == 2**31
+    assert (options.decision_timeout, options.max_loop_lag) == (2.0, 0.5)
+    assert options.tls_cipher_suites == ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",)
+
+
+def test_a_monitor_finds_port_and_token(admin: Caller, namespace: str) -> None:
+    values = router(monitoring={"prometheus": {"enabled": True, "extraLabels": {"team": "a"}}})
+    manifests = rendered_chart("llama", namespace, values)
+    (monitor,) = [each for each in manifests if each["kind"] == "ServiceMonitor"]
+    (service,) = [each for each in manifests if each["kind"] == "Service"]
+    (secret,) = [each for each in manifests if each["kind"] == "Secret"]
+
+    for manifest in manifests:
+        if manifest is not monitor:  # its definition is the Prometheus operator's
+            admin.apply(manifest)
+
+    (endpoint,) = monitor["spec"]["endpoints"]
+    labels = service["metadata"]["labels"]
+    assert endpoint["port"] in {each["name"] for each in service["spec"]["ports"]}
+    assert endpoint["authorization"]["credentials"]["name"] == secret["metadata"]["name"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert monitor["metadata"]["labels"]["team"] == "a"
+    reader = secret["metadata"]["annotations"]["kubernetes.io/service-account.name"]
+    assert reader in {
+        each["metadata"]["name"] for each in manifests if each["kind"] == "ServiceAccount"
+    }
+
+
+def test_traces_go_where_the_values_say() -> None:
+    values = router(tracing={"enabled": True, "otelExporterEndpoint": "http://collector:4317"})
+    manifests = rendered_chart("llama", NAMESPACE, values)
+    (container,) = pod_spec_of(manifests)["containers"]
+    environment = {each["name"]: each.get("value") for each in container["env"]}
+
+    assert environment["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector:4317"
+    assert "--tracing=true" in flags_of(manifests)
+    assert parse_serve(flags_of(manifests)).options.pool_name == "llama"
+
+
+REFUSED = {
+    "router.modelServers.matchLabels": {"router": {}},
+    "'replica'": router(epp={"replica": 2}),
+    "inferenceExtension": {**router(), "inferenceExtension": {"replicas": 1}},
+    "router.inferencePool.name": router(epp={"flags": {"pool-name": "x"}}),
+    "/router/modelServers/protocol": router(modelServers={**MATCH, "protocol": "grpc"}),
+    "/router/tokenizer/enabled": router(tokenizer={"enabled": True}),
+    "/router/inferencePool/failureMode": router(inferencePool={"failureMode": "FailClosed"}),
+    "typo.yaml is none of default-plugins.yaml": router(epp={"pluginsConfigFile": "typo.yaml"}),
+}
+
+
+@pytest.mark.parametrize(("named", "refused"), REFUSED.items(), ids=REFUSED)
+def test_what_can_not_be_meant_is_refused_by_name(named: str, refused: Values) -> None:
+    with pytest.raises(NotRendered) as caught:
+        rendered_chart("llama", NAMESPACE, refused)
+
+    assert named in str(caught.value)
+
+
+def test_the_chart_is_free_of_lint() -> None:
+    assert "0 chart(s) failed" in lint(router())
+
+
+def test_a_long_release_name_still_names_objects(admin: Caller, namespace: str) -> None:
+    name = "a" * 39 + "-" + "b" * 13
+
+    manifests = rendered_chart(name, namespace, router())
+
+    names = {each["metadata"]["name"] for each in manifests if each["kind"] == "Deployment"}
+    assert names == {"a" * 39 + "-epp"}
+    for manifest in manifests:
+        admin.apply(manifest)
+
+
+def test_values_and_their_schema_name_the_same_things() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    schema = yaml.safe_load((CHART / "values.schema.json").read_text())
+
+    assert list(undeclared(values, schema)) == []
+
+
+def undeclared(values: Any, schema: dict[str, Any], path: str = "") -> list[str]:
+    """Paths of values the schema has no property for, where it closes its objects."""
+    if not isinstance(values, dict) or "properties" not in schema:
+        return []
+    found = []
+    for key, value in values.items():
+        here = f"{path}.{key}"
+        if key not in schema["properties"]:
+            found.append(here)
+        else:
+            found += undeclared(value, schema["properties"][key], here)
+    return found
