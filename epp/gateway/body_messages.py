@@ -15,6 +15,8 @@ REQUEST_BODY = b"\x22"
 """First byte of a `ProcessingRequest` with a piece of the request's body: field 4."""
 RESPONSE_BODY = b"\x2a"
 """The same of the response's: field 5."""
+RESPONSE_HEADERS = b"\x1a"
+"""The same of its headers: field 3."""
 
 _BODY_TAG = 0x0A  # field 1 of HttpBody
 _END_TAG = 0x10  # field 2

@@ -73,6 +73,14 @@ class ResponseSide:
         """The gateway does not show response headers; begin with none."""
         self._phase.begin(Headers(), served=None, metadata=NO_METADATA, policy=self._policy)
 
+    def unread_headers(self) -> None:
+        """They are too long to be read, and go through as they are (decision 1)."""
+        self._context.metrics.response_phase_error()
+        self.without_headers()
+        self._send((messages.EMPTY_RESPONSE_HEADERS,))
+        if not self.body_is_seen:
+            self._end()
+
     def body(self, data: bytes, end: bool) -> None:
         """Take a piece of the response's body."""
         if self._policy is not BodyPolicy.HOLD:

@@ -9,7 +9,13 @@ from google.protobuf.message import DecodeError
 
 from epp.framework.errors import Rejection
 from epp.framework.request import TerminationCause
-from epp.gateway.body_messages import REQUEST_BODY, RESPONSE_BODY, bytes_besides, read_piece
+from epp.gateway.body_messages import (
+    REQUEST_BODY,
+    RESPONSE_BODY,
+    RESPONSE_HEADERS,
+    bytes_besides,
+    read_piece,
+)
 from epp.gateway.modes import BodyMode, StreamModes, stream_modes
 from epp.gateway.rejections import told_too_much
 from epp.gateway.request_side import RequestSide, RequestState
@@ -79,7 +85,7 @@ class Transaction:
 
     def _on_parsed(self, message: bytes) -> None:
         """Take what is not just a piece of a body."""
-        if len(message) > _UNCOUNTED_BYTES and not self._count_told(bytes_besides(message)):
+        if len(message) > _UNCOUNTED_BYTES and not self._count_told(message):
             return
         try:
             parsed = wire.ProcessingRequest.FromString(message)
@@ -105,11 +111,14 @@ class Transaction:
         else:
             self._violation("message has none of the request and response parts")
 
-    def _count_told(self, size: int) -> bool:
+    def _count_told(self, message: bytes) -> bool:
         """Count headers and metadata that are long; False if they are too long to be read."""
+        size = bytes_besides(message)
         if size > MAX_TOLD_BYTES:
             request = self._request or self._open(wire.ProcessingRequest())
-            if request.state in (RequestState.ANSWERED, RequestState.OVER):
+            if message[:1] == RESPONSE_HEADERS and self._response is None:
+                self._new_response(request).unread_headers()
+            elif request.state in (RequestState.ANSWERED, RequestState.OVER):
                 self._violation(
                     f"{size} bytes of headers or metadata, allowed are {MAX_TOLD_BYTES}"
                 )

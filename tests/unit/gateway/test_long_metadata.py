@@ -12,7 +12,7 @@ from epp.gateway.body_messages import bytes_besides
 from epp.gateway.stream import MAX_TOLD_BYTES
 from epp.transport.streams import StatusCode
 from epp.wire import ext_proc_pb2 as wire
-from tests.fakes.gateway_client import COMPLETIONS, header_map
+from tests.fakes.gateway_client import COMPLETIONS, Answer, header_map
 from tests.unit.gateway.test_sequences import FULL_DUPLEX, Gateway, make_picker
 
 BODY = b'{"model":"m","prompt":"a"}'
@@ -58,15 +58,18 @@ def test_metadata_without_end_beside_a_body_is_answered_with_413(
     assert picker.in_flight == picker.path.guard.buffered_bytes == 0
 
 
-def test_response_headers_without_end_are_a_fault_of_the_gateway() -> None:
+def test_response_headers_without_end_go_through_unread() -> None:
     picker = make_picker()
     gateway = Gateway(picker, FULL_DUPLEX, FULL_DUPLEX)
     gateway.send("request_headers", headers=header_map(COMPLETIONS))
     gateway.send("request_body", body=BODY, end_of_stream=True)
 
-    assert gateway.send("response_headers", headers=LONG) == []
+    assert gateway.send("response_headers", headers=LONG) == [Answer(kind="response_headers")]
+    (piece,) = gateway.send("response_body", body=b"answer", end_of_stream=True)
 
-    assert gateway.outlet.code is StatusCode.INVALID_ARGUMENT
+    assert piece.body == b"answer"
+    gateway.transaction.on_half_close()
+    assert gateway.outlet.code is StatusCode.OK
     assert picker.in_flight == 0
 
 
