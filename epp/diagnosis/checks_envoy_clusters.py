@@ -22,7 +22,8 @@ ROUTES = "gateway-routes"
 ENVOY_LIMIT = 1024
 """What a circuit breaker allows where nothing is said."""
 _ROUTE_TIMEOUT = 15.0
-_BREAKERS = ("max_connections", "max_pending_requests", "max_requests")
+_OF_STREAMS = ("max_pending_requests", "max_requests")
+_OF_REQUESTS = ("max_connections", *_OF_STREAMS)
 _HTTP_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
 
@@ -71,14 +72,17 @@ def judge_breakers(case: Case, pickers: Sequence[Part], dump: EnvoyDump) -> Iter
     needed = case.options.max_streams
     is_fine = True
     for cluster in [*pickers, *destination_clusters(dump)]:
-        limits = _limits(cluster)
+        # Streams to pickers share few connections.
+        names = _OF_STREAMS if cluster in pickers else _OF_REQUESTS
+        limits = _limits(cluster, names)
         low = {name: limit for name, limit in limits.items() if limit < needed}
         if not low:
             continue
         is_fine = False
         text = f"{cluster['name']}: {listing(f'{name} {limit}' for name, limit in low.items())}"
         # A stream to the picker is open as long as the response lasts.
-        judge = fault if min(low.values()) <= ENVOY_LIMIT else warning
+        is_default = cluster in pickers and min(low.values()) <= ENVOY_LIMIT
+        judge = fault if is_default else warning
         yield judge(
             BREAKERS,
             f"{text}: more requests at a time are answered with 5xx by the gateway",
@@ -105,21 +109,19 @@ def judge_picker_cluster(case: Case, cluster: Part) -> Iterator[Finding]:
     if not _speaks_http2(cluster):
         text = f"{name} is not set to HTTP/2, which gRPC needs"
         yield fault(PICKER_CLUSTER, text, "explicit_http_config: {http2_protocol_options: {}}")
-    yield from _judge_detection(cluster)
-
-
-def _judge_detection(cluster: Part) -> Iterator[Finding]:
-    name = cluster["name"]
-    options = inner(cluster, "typed_extension_protocol_options", _HTTP_OPTIONS)
-    http2 = inner(options, "explicit_http_config", "http2_protocol_options")
-    if not inner(http2, "connection_keepalive"):
+    elif not _keepalive(cluster):
         text = f"{name}: requests that a frozen picker holds hang without end"
         advice = "http2_protocol_options: {connection_keepalive: {interval: 5s, timeout: 5s}}"
         yield warning(PICKER_CLUSTER, text, advice)
+    yield from _judge_health_checks(cluster)
+
+
+def _judge_health_checks(cluster: Part) -> Iterator[Finding]:
+    name = cluster["name"]
     if not items(cluster, "health_checks"):
         text = f"{name}: no health check: a picker that drains gets requests to the end"
         yield warning(PICKER_CLUSTER, text, "health_checks with grpc_health_check")
-    elif inner(cluster, "common_lb_config", "healthy_panic_threshold", "value") not in (None, 0):
+    elif _panics(cluster):
         text = f"{name}: pickers that are not healthy are tried all the same"
         yield warning(PICKER_CLUSTER, text, "healthy_panic_threshold: {value: 0}")
 
@@ -201,7 +203,7 @@ def _strips_header(dump: EnvoyDump) -> bool:
     )
 
 
-def _limits(cluster: Part) -> dict[str, int]:
+def _limits(cluster: Part, names: Sequence[str]) -> dict[str, int]:
     default: Part = next(
         (
             each
@@ -210,7 +212,7 @@ def _limits(cluster: Part) -> dict[str, int]:
         ),
         {},
     )
-    return {name: _number(inner(default, name)) for name in _BREAKERS}
+    return {name: _number(inner(default, name)) for name in names}
 
 
 def _number(value: object) -> int:
@@ -229,6 +231,19 @@ def _speaks_http2(cluster: Part) -> bool:
         or inner(options, "use_downstream_protocol_config") is not None
         or cluster.get("http2_protocol_options") is not None
     )
+
+
+def _keepalive(cluster: Part) -> object:
+    options = inner(cluster, "typed_extension_protocol_options", _HTTP_OPTIONS)
+    return inner(
+        options, "explicit_http_config", "http2_protocol_options", "connection_keepalive"
+    ) or inner(cluster, "http2_protocol_options", "connection_keepalive")
+
+
+def _panics(cluster: Part) -> bool:
+    """Below half of all healthy, unless said otherwise; a threshold of 0 is written as nothing."""
+    threshold = inner(cluster, "common_lb_config", "healthy_panic_threshold")
+    return threshold is None or bool(inner(threshold, "value"))
 
 
 def _names(clusters: Sequence[Part]) -> str:

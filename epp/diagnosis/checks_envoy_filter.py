@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from epp.datastore.inference_pool import FailureMode
 from epp.diagnosis.doctor_case import Case
 from epp.diagnosis.doctor_findings import Finding, fault, ok, warning
+from epp.diagnosis.envoy_dump import items
 from epp.diagnosis.envoy_filter import FULL_DUPLEX, ExtProcSettings
 from epp.gateway.messages import DESTINATION_NAMESPACE, SUBSET_NAMESPACE
 
@@ -80,7 +81,7 @@ def _judge_metadata(settings: ExtProcSettings, reads_metadata: bool) -> Iterator
         text = f"forwarding_namespaces lacks {SUBSET_NAMESPACE}: the picker sees no subset"
         advice = _option("forwarding", SUBSET_NAMESPACE) + "; without subsets it does not matter"
         problems.append(warning(METADATA, text, advice))
-    attributes = settings.config.get("response_attributes") or []
+    attributes = items(settings.config, "response_attributes")
     if DESTINATION_NAMESPACE not in forwarded and "upstream.address" not in attributes:
         text = "the picker can't see which endpoint served, only which it picked"
         problems.append(warning(METADATA, text, "response_attributes: [upstream.address]"))

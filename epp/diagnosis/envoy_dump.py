@@ -158,10 +158,11 @@ def _of_type(parts: list[dict[str, Any]], name: str) -> tuple[Part, ...]:
 
 
 def _is_cluster(part: Part) -> bool:
+    if not isinstance(part.get("name"), str):
+        return False
     if type_of(part):
         return type_of(part).endswith("config.cluster.v3.Cluster")
-    is_typed = any(name in part for name in ("type", "cluster_type", "load_assignment"))
-    return isinstance(part.get("name"), str) and is_typed
+    return any(name in part for name in ("type", "cluster_type", "load_assignment"))
 
 
 def _is_route(part: Part) -> bool:

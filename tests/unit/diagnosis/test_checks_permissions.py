@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from typing import Any
+
+from epp.diagnosis.checks_permissions import needed_rights
+from tests.fakes.doctor_cases import doctor_case
+
+
+def rights(**flags: Any) -> set[tuple[str, str, str]]:
+    case = doctor_case(**{"pool_file": None, "pool_name": "llama", **flags})
+    return {(right.resource, right.verb, right.name) for right in needed_rights(case)}
+
+
+def test_a_pool_takes_lists_and_watches_and_no_more() -> None:
+    assert rights() == {
+        ("pods", "list", ""),
+        ("pods", "watch", ""),
+        ("inferencepools", "list", "llama"),
+        ("inferencepools", "watch", "llama"),
+        ("inferenceobjectives", "list", ""),
+        ("inferenceobjectives", "watch", ""),
+    }
+
+
+def test_a_selector_takes_pods_alone() -> None:
+    assert rights(pool_name="", endpoint_selector="app=a", endpoint_target_ports=(1,)) == {
+        ("pods", "list", ""),
+        ("pods", "watch", ""),
+    }
+
+
+def test_an_election_takes_its_own_lease() -> None:
+    added = rights(ha_enable_leader_election=True, pool_namespace="models") - rights()
+
+    assert added == {
+        ("leases", "create", ""),
+        ("leases", "get", "epp-models-llama.llm-d.ai"),
+        ("leases", "update", "epp-models-llama.llm-d.ai"),
+    }
+
+
+def test_authentication_of_the_metrics_port_takes_reviews() -> None:
+    case = doctor_case(pool_file=None, pool_name="llama")
+    case.has_metrics_auth = True
+
+    added = [right for right in needed_rights(case) if right.is_cluster_wide]
+
+    assert [(right.resource, right.verb) for right in added] == [
+        ("tokenreviews", "create"),
+        ("subjectaccessreviews", "create"),
+    ]
+
+
+def test_a_right_is_told_as_a_rule() -> None:
+    case = doctor_case(pool_file=None, pool_name="llama")
+
+    rules = [right.rule for right in needed_rights(case)]
+
+    assert 'apiGroups: [""], resources: [pods], verbs: [list]' in rules
+    assert (
+        "apiGroups: [inference.networking.k8s.io], resources: [inferencepools],"
+        " resourceNames: [llama], verbs: [watch]"
+    ) in rules
