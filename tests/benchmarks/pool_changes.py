@@ -5,6 +5,7 @@ How to read the table: docs/performance.md.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import random
 import time
@@ -45,6 +46,9 @@ SIZES = (Size(50, PORTS[:1]), Size(PODS, PORTS[:1]), Size(PODS, PORTS))
 
 def main() -> None:
     """Measure and print."""
+    argparse.ArgumentParser(
+        prog="python -m tests.benchmarks.pool_changes", description=__doc__
+    ).parse_args()
     configure_logging("error")
     print("| pool | first snapshot, ms | one pod changed, ms |", end="")
     print(f" pick p99, ms | with {CHANGES_PER_SECOND} changes/s | ratio |")

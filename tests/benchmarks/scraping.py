@@ -6,6 +6,7 @@ HTTP and the extractor.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import random
 import sys
@@ -51,6 +52,9 @@ class Cost:
 
 def main() -> None:
     """Measure and print."""
+    argparse.ArgumentParser(
+        prog="python -m tests.benchmarks.scraping", description=__doc__
+    ).parse_args()
     configure_logging("error")
     print("| endpoints | page | pace | scrapes/s | CPU share | us per scrape |", end="")
     print(" oldest data, ms | longest stop of the loop, ms |")
