@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pydantic import Field
 from xxhash import xxh3_128_hexdigest
@@ -97,7 +97,6 @@ class MmEmbeddingsCacheProducer(DataProducer, PreRequest, EndpointListener):
         if not items:
             return
         request.attributes[self._key] = items
-        self._count(items)
         nothing = MultiModalMatch((), items)
         matches = {}
         for endpoint in endpoints:
@@ -105,8 +104,9 @@ class MmEmbeddingsCacheProducer(DataProducer, PreRequest, EndpointListener):
             held = cache.items if cache is not None else {}
             matched = tuple([item for item in items if item.hash in held]) if held else ()
             matches[endpoint] = MultiModalMatch(matched, items) if matched else nothing
-            self._hit_ratio.observe(len(matched) / len(items))
         self._matches.put_all(request, matches)
+        if not request.is_dry_run:
+            self._count(items, matches.values())
 
     def pre_request(self, request: InferenceRequest, result: SchedulingResult) -> None:
         """Every endpoint that may serve the request is believed to hold its items.
@@ -164,7 +164,9 @@ class MmEmbeddingsCacheProducer(DataProducer, PreRequest, EndpointListener):
         while len(cache.items) > self._capacity:
             del cache.items[next(iter(cache.items))]
 
-    def _count(self, items: Sequence[MultiModalItem]) -> None:
+    def _count(self, items: Sequence[MultiModalItem], matches: Iterable[MultiModalMatch]) -> None:
+        for match in matches:
+            self._hit_ratio.observe(len(match.matched) / len(items))
         for item in items:
             modality = item.modality if item.modality in MODALITIES else OTHER
             self._queries.labels((*self._labels, modality)).inc()
