@@ -33,8 +33,14 @@ class WeightedScorer:
     @classmethod
     def of(cls, step: Step[Scorer], weight: float) -> WeightedScorer:
         """The scorer called at `step`."""
-        plugin = step.plugin
-        return cls(step, weight, plugin if isinstance(plugin, MetricsScorer) else None)
+        return cls(step, weight, _by_metrics(step.plugin))
+
+
+def _by_metrics(scorer: Scorer) -> MetricsScorer | None:
+    # One with a `score` of its own may look at the request there.
+    if isinstance(scorer, MetricsScorer) and type(scorer).score is MetricsScorer.score:
+        return scorer
+    return None
 
 
 _Said: TypeAlias = tuple[ScorerResult, "list[float] | dict[int, float]"]

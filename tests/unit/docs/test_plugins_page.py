@@ -173,6 +173,13 @@ def test_the_scorer_of_a_snippet_reads_what_its_producer_writes() -> None:
     assert scorer.score(request, [own, other]) == [1.0, 0.0]
 
 
+def test_the_scorer_of_a_snippet_goes_by_metrics() -> None:
+    scorer = built(snippet_with("FewRunningScorer")["FewRunningScorer"])
+    endpoints = [endpoint_of(running=running) for running in (0, 3)]
+
+    assert scorer.score(request_of(), endpoints) == [1.0, 0.25]
+
+
 def test_the_producer_of_a_snippet_hashes_prompts() -> None:
     scope = snippet_with("DigestProducer")
     scope["DigestProducer"].type = "digest-producer"

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epp.framework.endpoint import Endpoint, EndpointMetrics
+from epp.framework.request import InferenceRequest
 from epp.framework.scheduling import MetricsScorer, ProfileResult, Scorer, SparseScores
 from epp.plugins.scorers.kv_cache_utilization import KvCacheUtilizationScorer
 from epp.plugins.scorers.load_aware import LoadAwareParameters, LoadAwareScorer
@@ -109,6 +110,30 @@ def test_metrics_are_scored_once_until_one_of_them_is_replaced() -> None:
 
     assert scorer.asked == [(0, 0, 0, 0, 0), (0, 0, 7, 0, 0)]
     assert [point for point, *_ in observer.durations].count("Scorer") == 2
+
+
+class FewestWaitingPerModel(FewestWaiting):
+    """Looks at the request after all."""
+
+    def score(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> Sequence[float]:
+        return (
+            [0.5] * len(endpoints)
+            if request.incoming_model == "large"
+            else super().score(request, endpoints)
+        )
+
+
+def test_a_score_of_its_own_is_asked_for_with_each_request() -> None:
+    endpoints, scorer = pool(), FewestWaitingPerModel()
+    scoring = profile((scorer, 1.0))
+
+    totals = [
+        scoring.run(request_of(model=model), endpoints).totals
+        for model in ("small", "large", "small")
+    ]
+
+    assert [list(each) for each in totals] == [[1.0] * SIZE, [0.5] * SIZE, [1.0] * SIZE]
+    assert len(scorer.asked) == 2
 
 
 def test_other_candidates_are_scored_anew() -> None:
