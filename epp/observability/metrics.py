@@ -224,3 +224,8 @@ class Metrics:
             self._config_reloads.labels((outcome,))
         for kind in ("document", "entry"):
             self._pool_file_errors.labels((kind,))
+        for reason in ("deadline", "internal", "not-synced", "overload"):
+            self._fail_open.labels((reason,))
+        for signal in ("streams", "buffered-bytes", "loop-lag"):
+            for outcome in ("picked", "rejected"):
+                self._overload.labels((signal, outcome))

@@ -369,6 +369,10 @@ def test_the_gauge_of_a_former_pool_goes_away(metrics: Metrics) -> None:
 def test_counters_with_known_values_start_at_zero(metrics: Metrics) -> None:
     lines = page(metrics).splitlines()
 
+    assert 'epp_fail_open_total{reason="internal"} 0' in lines
+    assert 'epp_overload_total{signal="streams",outcome="rejected"} 0' in lines
+    assert 'epp_responses_total{code_class="5xx"} 0' in lines
+
     for cause in TerminationCause:
         assert f'epp_request_terminations_total{{cause="{cause}"}} 0' in lines
     assert 'epp_pool_reloads_total{outcome="failure"} 0' in lines
