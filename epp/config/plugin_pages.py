@@ -12,6 +12,7 @@ from epp.config.descriptions import Description, describe
 from epp.config.parameter_tables import ParameterRow
 from epp.config.plugin_registry import PluginRegistry
 from epp.config.unavailable import UNAVAILABLE
+from epp.observability.metrics_page import metric_table
 
 _INTRODUCTION = """\
 # Plugin reference
@@ -57,12 +58,14 @@ def _section(description: Description) -> Iterator[str]:
     yield f"\n### {description.type}\n\n{description.summary}\n"
     if description.text:
         yield f"\n{description.text}\n"
-    facts = list(facts_of(description))
+    facts = [(name, value) for name, value in facts_of(description) if name != "metrics"]
     if facts:
         yield "\n" + "".join(f"- {name}: {value}\n" for name, value in facts)
     if description.parameters and not description.ignores_parameters:
         yield "\n| parameter | type | default | allowed | meaning |\n|---|---|---|---|---|\n"
         yield from (_parameter(row) for row in description.parameters)
+    if description.metrics:
+        yield "\n" + "".join(f"{line}\n" for line in metric_table(description.metrics))
 
 
 def facts_of(description: Description) -> Iterator[tuple[str, str]]:

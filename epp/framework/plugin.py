@@ -70,7 +70,7 @@ class Plugin(ABC):  # noqa: B024 - its contracts have the abstract methods
     ignores_parameters: ClassVar[bool] = False
     """Whether any parameters are let through with a warning, as in the reference (decision 17)."""
     metrics: ClassVar[tuple[MetricSpec, ...]] = ()
-    """Series of its own; those of bundled plugins make a section of `docs/metrics.md`."""
+    """Series of its own; those of bundled plugins are in `docs/plugin-reference.md`."""
     __given_name: str = ""
 
     @property

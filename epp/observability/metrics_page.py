@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from epp.framework.metric_specs import MetricSpec
 from epp.observability.answer_metrics import MAX_REJECTION_REASONS
@@ -28,7 +28,8 @@ memory and file descriptors of the process are there as `process_*`.
 `llm_d_epp_*` have the names, labels and buckets of the reference Endpoint Picker, so that
 dashboards and alerts work unchanged; the bucket 32778 is spelt as there. Each name in the column
 "was" is written too, as a sum over the labels it does not have, until it is turned off with
-`--deprecated-metrics=false`. `epp_*` are additions.
+`--deprecated-metrics=false`. `epp_*` are additions. Series that belong to plugins are with
+[the plugins](plugin-reference.md).
 
 Label values that clients choose are bounded for the life of the process:
 
@@ -55,11 +56,15 @@ def _lines() -> Iterator[str]:
     yield _INTRODUCTION
     for section in CATALOGUE:
         yield f"## {section.title}\n"
-        yield "| name | type | labels | meaning | buckets | was |"
-        yield "|---|---|---|---|---|---|"
-        for spec in section.metrics:
-            yield _row(spec)
+        yield from metric_table(section.metrics)
         yield ""
+
+
+def metric_table(specs: Iterable[MetricSpec]) -> Iterator[str]:
+    """The lines of a table of `specs`."""
+    yield "| name | type | labels | meaning | buckets | was |"
+    yield "|---|---|---|---|---|---|"
+    yield from map(_row, specs)
 
 
 def _row(spec: MetricSpec) -> str:
@@ -67,7 +72,7 @@ def _row(spec: MetricSpec) -> str:
     if spec.twin is not None:
         twin = f"`{spec.twin.name}`"
         if spec.twin.labels != spec.labels:
-            twin += f" with {_code(spec.twin.labels)}"
+            twin += f" with {_code(spec.twin.labels) or 'no label'}"
     cells = (
         f"`{spec.name}`",
         spec.type,
