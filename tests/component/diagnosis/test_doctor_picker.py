@@ -1,0 +1,267 @@
+"""The checks of a running picker, its model servers and its ports, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epp.app.listeners import BoundPorts
+from epp.diagnosis.checks_port import look_at_picker_port
+from epp.diagnosis.doctor import examine
+from epp.diagnosis.doctor_findings import Finding, Verdict
+from epp.diagnosis.doctor_options import DoctorOptions, HostPort
+from epp.transport.certificates import CertificatePair, self_signed_pair
+from tests.fakes.applications import options_for_tests, running
+from tests.fakes.certificates import write_pair
+from tests.fakes.doctor_cases import bad, doctor_case, verdicts
+from tests.fakes.page_server import PageServer, answer, page_server
+from tests.fakes.pool_files import MANIFEST
+
+PAGES = Path(__file__).parents[2] / "samples/metrics"
+OK, WARNING, FAULT, SKIPPED = Verdict.OK, Verdict.WARNING, Verdict.FAULT, Verdict.SKIPPED
+NO_PICKER = DoctorOptions(skip=("limits", "picker-port", "picker-admin"))
+
+
+def address(port: int) -> HostPort:
+    return HostPort("127.0.0.1", port)
+
+
+def pool_file(folder: Path, *ports: int) -> Path:
+    path = folder / "pool.yaml"
+    entries = [f"- {{name: a{port}, address: 127.0.0.1, port: {port}}}\n" for port in ports]
+    path.write_text(MANIFEST + "endpoints:\n" + "".join(entries))
+    return path
+
+
+@pytest.fixture
+async def model_server() -> AsyncIterator[PageServer]:
+    async with page_server() as server:
+        server.reply = answer((PAGES / "vllm_v1.prom").read_bytes())
+        yield server
+
+
+@pytest.fixture
+def file(model_server: PageServer, tmp_path: Path) -> Path:
+    """A pool of the one model server."""
+    return pool_file(tmp_path, model_server.port)
+
+
+@asynccontextmanager
+async def picker(file: Path, **flags: Any) -> AsyncIterator[BoundPorts]:
+    settings = options_for_tests(pool_file=file, transport="native", **flags)
+    async with running(settings) as (_, ports):
+        yield ports
+
+
+async def examined(
+    file: Path, ports: BoundPorts | None, *, asked: DoctorOptions | None = None, **flags: Any
+) -> list[Finding]:
+    """What the doctor says, beside the loop that serves."""
+    if ports is not None and asked is None:
+        grpc, admin = address(ports.grpc), address(ports.admin)
+        asked = DoctorOptions(grpc_address=grpc, admin=admin, skip=("limits",))
+    options = options_for_tests(pool_file=file, **{"config_text": "", **flags})
+    return list(await examine(options, asked or NO_PICKER, environ={}))
+
+
+async def test_where_all_is_well_nothing_is_found(file: Path) -> None:
+    async with picker(file, config_text="") as ports:
+        findings = await examined(file, ports)
+
+    assert bad(findings) == []
+    told = verdicts(findings)
+    for check in ("endpoint-ports", "endpoint-metrics", "picker-health", "picker-exchange"):
+        assert told[check] is OK
+    assert "vllm: 1" in str(findings)
+
+
+async def test_a_model_server_gets_no_request_but_for_its_metrics(
+    model_server: PageServer, file: Path
+) -> None:
+    async with picker(file) as ports:
+        findings = await examined(file, ports)
+
+    assert verdicts(findings)["picker-exchange"] is OK
+    assert {request.split(b" ")[1] for request in model_server.requests} == {b"/metrics"}
+
+
+async def test_tls_is_spoken_as_gateways_do(file: Path) -> None:
+    async with picker(file, secure_serving=True) as ports:
+        findings = await examined(file, ports, secure_serving=True)
+
+    told = verdicts(findings)
+    assert told["picker-port"] is told["picker-health"] is told["picker-exchange"] is OK
+    assert told["picker-certificate"] is OK
+    assert "self-signed" in str(findings)
+
+
+@pytest.mark.parametrize(("serves", "meant"), [(True, False), (False, True)])
+async def test_a_mismatch_of_tls_is_told_and_the_rest_is_looked_at_all_the_same(
+    file: Path, serves: bool, meant: bool
+) -> None:
+    async with picker(file, secure_serving=serves) as ports:
+        findings = await examined(file, ports, secure_serving=meant)
+
+    (found,) = bad(findings)
+    names = {True: "TLS", False: "plaintext HTTP/2"}
+    assert (found.check, found.verdict) == ("picker-port", FAULT)
+    assert f"speaks {names[serves]}, but {names[meant]} is meant" in found.found
+    assert verdicts(findings)["picker-exchange"] is OK
+
+
+async def test_the_grpc_transport_is_looked_at_like_the_native_one(file: Path) -> None:
+    settings = options_for_tests(pool_file=file, transport="grpc", secure_serving=True)
+    async with running(settings) as (_, ports):
+        findings = await examined(file, ports, secure_serving=True)
+
+    assert bad(findings) == []
+
+
+async def test_another_port_of_the_picker_is_recognized(file: Path) -> None:
+    async with picker(file) as ports:
+        metrics = DoctorOptions(grpc_address=address(ports.metrics), admin=address(ports.grpc))
+        findings = await examined(file, ports, asked=metrics)
+        health = DoctorOptions(grpc_address=address(ports.health), admin=address(ports.admin))
+        of_health = await examined(file, ports, asked=health)
+
+    told = verdicts(findings)
+    assert told["picker-port"] is told["picker-admin"] is FAULT
+    assert told["picker-health"] is told["picker-exchange"] is SKIPPED
+    assert "HTTP/1.1" in str(findings)
+    assert verdicts(of_health)["picker-exchange"] is FAULT
+    assert "no Endpoint Picker" in str(of_health)
+
+
+async def test_nobody_at_home_is_a_fault_that_names_the_address(file: Path) -> None:
+    async with picker(file) as ports:
+        pass
+
+    findings = await examined(file, ports)
+
+    told = verdicts(findings)
+    assert told["picker-port"] is told["picker-admin"] is FAULT
+    assert f"127.0.0.1:{ports.grpc}: connection refused" in str(findings)
+
+
+async def test_a_port_that_hangs_up_is_none_of_a_picker() -> None:
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()
+
+    async with page_server() as stranger:
+        stranger.behaviour = hang_up
+        (found,) = await look_at_picker_port(doctor_case(grpc_address=address(stranger.port)))
+
+    assert found.verdict is FAULT
+    assert "speaks neither" in found.found
+
+
+async def test_endpoints_that_do_not_listen_are_named_beside_those_that_do(
+    model_server: PageServer, tmp_path: Path
+) -> None:
+    async with page_server() as other:
+        closed = other.port
+
+    findings = await examined(pool_file(tmp_path, model_server.port, closed), None)
+
+    (found,) = bad(findings)
+    assert (found.check, found.verdict) == ("endpoint-ports", FAULT)
+    assert f"connection refused: 127.0.0.1:{closed}" in found.found
+    assert "accept connections: 1 of 2" in str(findings)
+
+
+@pytest.mark.parametrize(
+    ("page", "verdict", "words"),
+    [
+        (answer(b"", "404 Not Found"), FAULT, "HTTP status 404"),
+        (answer(b"<html>hello</html>"), FAULT, "not a page of metrics"),
+        (answer(b"# HELP x y\nother_metric 1\n"), FAULT, "vllm:num_requests_waiting"),
+        (
+            answer(b"vllm:num_requests_waiting 1\nvllm:num_requests_running 1\n"),
+            WARNING,
+            "vllm:kv_cache_usage_perc: missing",
+        ),
+        (answer((PAGES / "sglang_unified.prom").read_bytes()), OK, "sglang: 1"),
+        (answer((PAGES / "trtllm_serve.prom").read_bytes()), OK, "trtllm-serve: 1"),
+    ],
+    ids=["no page", "no metrics", "other metrics", "a family is missing", "sglang", "trtllm"],
+)
+async def test_metrics_are_read_as_the_picker_reads_them(
+    model_server: PageServer, file: Path, page: bytes, verdict: Verdict, words: str
+) -> None:
+    model_server.reply = page
+
+    findings = await examined(file, None)
+
+    assert verdicts(findings)["endpoint-metrics"] is verdict
+    assert words in str([each for each in findings if each.check == "endpoint-metrics"])
+
+
+async def test_a_picker_that_is_not_ready_says_why(file: Path) -> None:
+    settings = options_for_tests(pool_file=file, transport="native", drain_timeout=60.0)
+    async with running(settings) as (application, ports):
+        stopping = asyncio.create_task(application.stop())
+        await asyncio.sleep(0)
+        findings = await examined(file, ports)
+        application.stop_at_once()
+        await stopping
+
+    (found,) = [each for each in findings if each.check == "picker-health"]
+    assert found.verdict is FAULT
+    assert found.found == "NOT_SERVING: shutting down"
+
+
+async def test_a_pool_without_endpoints_shows_in_the_trial_request(tmp_path: Path) -> None:
+    file = pool_file(tmp_path)
+    file.write_text(MANIFEST + "endpoints: []\n")
+    async with picker(file) as ports:
+        findings = await examined(file, ports)
+
+    told = verdicts(findings)
+    assert told["pool"] is told["picker-exchange"] is FAULT
+    assert "503" in str([each for each in findings if each.check == "picker-exchange"])
+
+
+async def test_a_pick_outside_the_pool_that_is_looked_at_is_a_warning(
+    model_server: PageServer, file: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "other"
+    folder.mkdir()
+    async with page_server() as other:
+        other.reply = model_server.reply
+        looked_at = pool_file(folder, other.port)
+        async with picker(file) as ports:
+            findings = await examined(looked_at, ports)
+
+    (found,) = bad(findings)
+    assert (found.check, found.verdict) == ("picker-exchange", WARNING)
+
+
+async def test_a_port_without_health_is_a_warning(file: Path) -> None:
+    async with picker(file, health_checking=False) as ports:
+        findings = await examined(file, ports)
+
+    (found,) = bad(findings)
+    assert (found.check, found.verdict) == ("picker-health", WARNING)
+
+
+def pair_of(days: int) -> CertificatePair:
+    return self_signed_pair(dt.datetime.now(dt.UTC) + dt.timedelta(days=days))
+
+
+async def test_an_expired_certificate_is_told_and_gateways_go_on(
+    file: Path, tmp_path: Path
+) -> None:
+    write_pair(tmp_path / "tls", pair_of(-5000))
+    async with picker(file, secure_serving=True, cert_path=tmp_path / "tls") as ports:
+        findings = await examined(file, ports, secure_serving=True)
+
+    (found,) = bad(findings)
+    assert (found.check, found.verdict) == ("picker-certificate", WARNING)
+    assert "expired on" in found.found
+    assert verdicts(findings)["picker-exchange"] is OK
