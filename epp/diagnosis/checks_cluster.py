@@ -15,6 +15,7 @@ from epp.framework.errors import ConfigError
 from epp.kubernetes.client import KubeClient, KubeStatusError, KubeUnreachable, status_error
 
 CLUSTER, CLOCK = "cluster", "clock"
+_OF_PROXIES = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE)
 _NOTICEABLE_SECONDS = 5.0
 _HARMFUL_SECONDS = 60.0
 
@@ -32,36 +33,38 @@ async def look_at_cluster(case: Case, now: Callable[[], float] = time.time) -> I
         client = await KubeClient.connect(options.kubeconfig, options.kube_context or None)
     except ConfigError as error:
         return [fault(CLUSTER, str(error), "correct --kubeconfig and --kube-context")]
-    case.client = client
     try:
-        async with client.request("GET", "/version") as response:
-            before, date = now(), response.headers.get("Date", "")
-            status = response.status
-            if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.BAD_GATEWAY):
-                raise await status_error(response)
-            content = await response.read()
-    except KubeUnreachable as error:
-        case.client = None
-        return [
-            fault(
-                CLUSTER,
-                f"no answer from the API server {client.server}: {error}",
-                "is the address right, and does the NetworkPolicy of the picker let it out to"
-                " that port?",
-            )
-        ]
-    except KubeStatusError as error:
-        case.client = None
-        return [
-            fault(
-                CLUSTER,
-                f"the API server {client.server} does not let us in: {error}",
-                "renew the credentials; in a pod: is its ServiceAccount still the one it was"
-                " started with?",
-            )
-        ]
+        status, content, date = await _ask_version(client)
+        case.client = client
+    except (KubeUnreachable, KubeStatusError) as error:
+        return [_refused(client.server, error)]
+    finally:
+        if case.client is None:
+            await client.close()
     version = _version(content) if status == HTTPStatus.OK else ""
-    return [ok(CLUSTER, f"{client.server}{version and f' ({version})'}"), *_clock(date, before)]
+    return [ok(CLUSTER, f"{client.server}{version and f' ({version})'}"), *_clock(date, now())]
+
+
+async def _ask_version(client: KubeClient) -> tuple[int, bytes, str]:
+    async with client.request("GET", "/version") as response:
+        if response.status in (HTTPStatus.UNAUTHORIZED, *_OF_PROXIES):
+            raise await status_error(response)
+        return response.status, await response.read(), response.headers.get("Date", "")
+
+
+def _refused(server: str, error: KubeUnreachable | KubeStatusError) -> Finding:
+    if isinstance(error, KubeStatusError):
+        text = f"the API server {server} does not let us in: {error}"
+        advice = (
+            "renew the credentials; in a pod: is its ServiceAccount still the one it was started"
+            " with?"
+        )
+        return fault(CLUSTER, text, advice)
+    text = f"no answer from the API server {server}: {error}"
+    advice = (
+        "is the address right, and does the NetworkPolicy of the picker let it out to that port?"
+    )
+    return fault(CLUSTER, text, advice)
 
 
 def _version(content: bytes) -> str:

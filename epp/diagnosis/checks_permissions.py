@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from epp.kubernetes.leader_election import lease_name
 
 PERMISSIONS = "permissions"
 _API = "/apis/authorization.k8s.io/v1"
+_FOLLOWING = ("list", "watch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +65,13 @@ async def look_at_permissions(case: Case) -> Iterable[Finding]:
 
 def needed_rights(case: Case) -> Iterator[Right]:
     """What a picker with these flags does at the API server."""
-    for verb in ("list", "watch"):
+    for verb in _FOLLOWING:
         yield Right(group="", resource="pods", verb=verb)
-        if pool := case.options.pool.name:
+    if pool := case.options.pool.name:
+        for verb in _FOLLOWING:
             yield Right(group=GROUP, resource="inferencepools", verb=verb, name=pool)
-            for group in OBJECTIVE_GROUPS:
-                yield Right(
-                    group=group, resource="inferenceobjectives", verb=verb, is_optional=True
-                )
+        for group, verb in product(OBJECTIVE_GROUPS, _FOLLOWING):
+            yield Right(group=group, resource="inferenceobjectives", verb=verb, is_optional=True)
     if case.options.elects_leader:
         lease = lease_name(case.namespace, case.options.pool.name_in_cluster)
         yield Right(group="coordination.k8s.io", resource="leases", verb="create")

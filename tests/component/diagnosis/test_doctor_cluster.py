@@ -1,0 +1,394 @@
+"""The checks of a cluster, against an API server in the test's own process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from epp.diagnosis.checks_cluster import look_at_cluster
+from epp.diagnosis.checks_permissions import look_at_permissions
+from epp.diagnosis.checks_picker_reference import look_at_picker_reference
+from epp.diagnosis.checks_pool import look_at_pool
+from epp.diagnosis.doctor import examine
+from epp.diagnosis.doctor_case import PickerReference
+from epp.diagnosis.doctor_findings import Finding, Verdict
+from epp.diagnosis.doctor_options import DoctorOptions
+from epp.diagnosis.doctor_runner import Check, CheckRunner
+from epp.kubernetes.client import KubeClient
+from tests.fakes.applications import kubeconfig_for, options_for_tests
+from tests.fakes.doctor_cases import bad, doctor_case, verdicts
+from tests.fakes.kube_api import FakeKubeApi
+from tests.fakes.kube_objects import inference_pool, pod, pod_status
+
+OK, WARNING, FAULT, SKIPPED = Verdict.OK, Verdict.WARNING, Verdict.FAULT, Verdict.SKIPPED
+
+
+@pytest.fixture
+async def kube() -> AsyncIterator[FakeKubeApi]:
+    api = FakeKubeApi()
+    await api.start()
+    yield api
+    await api.kill()
+
+
+async def examined(kube: FakeKubeApi, folder: Path, **flags: Any) -> dict[str, list[Finding]]:
+    """What was found, by check; in a cluster that knows no reviews and no Services."""
+    options = options_for_tests(
+        pool_name="pool",
+        pool_namespace="models",
+        kubeconfig=kubeconfig_for(kube.url, folder),
+        **flags,
+    )
+    findings: dict[str, list[Finding]] = {}
+    for finding in await examine(options, DoctorOptions(), environ={}):
+        findings.setdefault(finding.check, []).append(finding)
+    return findings
+
+
+async def running_pod(
+    kube: FakeKubeApi, name: str, *, ready: bool = True, ip: str = "127.0.0.1", **pod_parts: Any
+) -> None:
+    manifest = pod(name, **pod_parts)
+    await kube.create(manifest)
+    await kube.patch(manifest, pod_status(*filter(None, [ip]), ready=ready), "/status")
+
+
+async def test_a_pool_and_its_pods_are_told(kube: FakeKubeApi, tmp_path: Path) -> None:
+    await kube.create(inference_pool(8000))
+    await running_pod(kube, "a")
+
+    found = await examined(kube, tmp_path)
+
+    for name in ("cluster", "clock", "pool", "pods"):
+        assert [each.verdict for each in found[name]] == [OK]
+    assert found["pods"][0].found == "pods with endpoints: 1 of 1; endpoints: 1"
+    assert [each.verdict for each in found["picker-port"]] == [SKIPPED]
+
+
+async def test_an_api_server_that_is_away_costs_one_check(
+    kube: FakeKubeApi, tmp_path: Path
+) -> None:
+    await kube.kill()
+
+    found = await examined(kube, tmp_path)
+
+    assert [each.verdict for each in found["cluster"]] == [FAULT]
+    assert kube.url in found["cluster"][0].found
+    for name in ("pool", "permissions", "pods", "picker-reference"):
+        assert [each.verdict for each in found[name]] == [SKIPPED]
+
+
+async def test_credentials_that_are_not_accepted_are_told_without_them(tmp_path: Path) -> None:
+    async with answering({}, status=401) as client:
+        kubeconfig = kubeconfig_for(client.server, tmp_path)
+        case = doctor_case(pool_file=None, pool_name="pool", kubeconfig=kubeconfig)
+        (found,) = await look_at_cluster(case)
+
+    assert (found.verdict, case.client) == (FAULT, None)
+    assert "does not let us in: 401" in found.found
+    assert "secret" not in str(found)
+
+
+async def test_an_api_server_that_hangs_costs_the_time_of_one_check(
+    kube: FakeKubeApi, tmp_path: Path
+) -> None:
+    await kube.freeze()
+    case = doctor_case(
+        pool_file=None, pool_name="pool", kubeconfig=kubeconfig_for(kube.url, tmp_path)
+    )
+    runner = CheckRunner(seconds=10, left_out=(), check_seconds=0.1)
+
+    findings = await runner.side_by_side(
+        [
+            Check("cluster", partial(look_at_cluster, case)),
+            Check("pool", partial(look_at_pool, case)),
+        ]
+    )
+
+    assert verdicts(findings) == {"cluster": FAULT, "pool": SKIPPED}
+    await kube.thaw()
+
+
+async def test_a_pool_of_another_name_or_namespace_is_pointed_at(
+    kube: FakeKubeApi, tmp_path: Path
+) -> None:
+    await kube.create(inference_pool(8000, name="other"))
+
+    (found,) = (await examined(kube, tmp_path))["pool"]
+
+    assert found.verdict is FAULT
+    assert "InferencePool models/pool does not exist" in found.found
+    assert "there is models/other" in found.advice
+
+
+async def test_a_cluster_without_the_definition_is_told_what_to_install(
+    kube: FakeKubeApi, tmp_path: Path
+) -> None:
+    kube.remove_definition("inference.networking.k8s.io", "inferencepools")
+
+    (found,) = (await examined(kube, tmp_path))["pool"]
+
+    assert "no CustomResourceDefinition" in found.found
+    assert "config/crd" in found.advice
+
+
+async def test_every_mistake_of_a_pool_is_told(kube: FakeKubeApi, tmp_path: Path) -> None:
+    await kube.create(inference_pool(0, 70000))
+
+    (found,) = (await examined(kube, tmp_path))["pool"]
+
+    assert found.verdict is FAULT
+    assert "spec.targetPorts[0].number" in found.found
+    assert "spec.targetPorts[1].number" in found.found
+
+
+async def test_a_pool_without_a_picker_is_a_warning(kube: FakeKubeApi, tmp_path: Path) -> None:
+    await kube.create(inference_pool(8000, endpointPickerRef=None))
+
+    (found,) = (await examined(kube, tmp_path))["pool"]
+
+    assert (found.verdict, "no endpointPickerRef" in found.found) == (WARNING, True)
+
+
+async def test_a_failure_mode_of_the_flag_that_the_gateway_does_not_know_is_a_warning(
+    kube: FakeKubeApi, tmp_path: Path
+) -> None:
+    await kube.create(inference_pool(8000))
+
+    found = await examined(kube, tmp_path, failure_mode="FailOpen")
+
+    assert "--failure-mode=FailOpen is for the picker alone" in str(bad(found["pool"]))
+
+
+async def test_missing_rights_are_told_as_the_rule_that_grants_them(
+    kube: FakeKubeApi, tmp_path: Path
+) -> None:
+    await kube.create(inference_pool(8000))
+    kube.forbid("list", "pods")
+
+    (found,) = (await examined(kube, tmp_path))["pods"]
+
+    assert found.verdict is FAULT
+    assert 'apiGroups: [""], resources: [pods], verbs: [list, watch]' in found.advice
+
+
+async def test_reasons_of_pods_without_endpoint_are_told(kube: FakeKubeApi, tmp_path: Path) -> None:
+    await kube.create(inference_pool(8000))
+    await running_pod(kube, "a")
+    await running_pod(kube, "b", ready=False)
+    await running_pod(kube, "c", ip="")
+    await running_pod(kube, "d", annotations={"llm-d.ai/active-ports": "9"})
+
+    found = (await examined(kube, tmp_path))["pods"]
+
+    assert {each.found for each in bad(found)} == {
+        "no endpoint, not ready: models/b",
+        "no endpoint, no usable IP address: models/c",
+        "no endpoint, annotation active-ports '9' names none of the target ports 8000: models/d",
+    }
+    assert {each.verdict for each in bad(found)} == {WARNING}
+
+
+async def test_a_pool_of_which_no_pod_is_ready_is_a_fault(
+    kube: FakeKubeApi, tmp_path: Path
+) -> None:
+    await kube.create(inference_pool(8000))
+    await running_pod(kube, "a", ready=False)
+
+    (found,) = (await examined(kube, tmp_path))["pods"]
+
+    assert found.verdict is FAULT
+
+
+async def test_pods_that_are_nearly_selected_are_told_with_what_is_missing(
+    kube: FakeKubeApi, tmp_path: Path
+) -> None:
+    await kube.create(inference_pool(8000, labels={"app": "llama", "tier": "gpu"}))
+    await running_pod(kube, "stranger", labels={})
+    await running_pod(kube, "near", labels={"app": "llama", "tier": "cpu"})
+
+    (found,) = (await examined(kube, tmp_path))["pods"]
+
+    assert found.verdict is FAULT
+    assert found.found == "no pod of models has app=llama,tier=gpu"
+    assert "models/near has tier=cpu, not tier=gpu, models/stranger has no app" in found.advice
+
+
+async def test_containers_that_declare_other_ports_are_a_warning(
+    kube: FakeKubeApi, tmp_path: Path
+) -> None:
+    await kube.create(inference_pool(8000))
+    manifest = pod("a")
+    manifest["spec"]["containers"][0]["ports"] = [{"containerPort": 8080}]
+    await kube.create(manifest)
+    await kube.patch(manifest, pod_status("127.0.0.1"), "/status")
+
+    found = (await examined(kube, tmp_path))["pods"]
+
+    (told,) = bad(found)
+    assert told.verdict is WARNING
+    assert "declare ports 8080, none of them a target port (8000): models/a" in told.found
+
+
+@pytest.mark.parametrize(
+    ("seconds", "verdict"), [(0.0, OK), (-30.0, WARNING), (30.0, WARNING), (3600.0, FAULT)]
+)
+async def test_clocks_are_compared(
+    kube: FakeKubeApi, tmp_path: Path, seconds: float, verdict: Verdict
+) -> None:
+    case = doctor_case(
+        pool_file=None, pool_name="pool", kubeconfig=kubeconfig_for(kube.url, tmp_path)
+    )
+
+    findings = list(await look_at_cluster(case, now=lambda: time.time() + seconds))
+
+    assert case.client is not None
+    await case.client.close()
+    assert verdicts(findings)["clock"] is verdict
+
+
+@asynccontextmanager
+async def answering(pages: dict[str, Any], status: int = 404) -> AsyncIterator[KubeClient]:
+    """A client of a server with these pages; functions are asked with what was posted."""
+
+    async def page(request: web.Request) -> web.Response:
+        found = pages.get(request.path)
+        if callable(found):
+            found = found(await request.json())
+        if found is None:
+            document = {"kind": "Status", "reason": "", "message": "as the test wants it"}
+            return web.json_response(document, status=status)
+        return web.json_response(found)
+
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", page)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    client = KubeClient.of_server(f"http://127.0.0.1:{runner.addresses[0][1]}")
+    try:
+        yield client
+    finally:
+        await client.close()
+        await runner.cleanup()
+
+
+def reviews(granted: Collection[tuple[str, str]], seen: list[Any]) -> dict[str, Any]:
+    def review(posted: Any) -> Any:
+        seen.append(posted["spec"])
+        attributes = posted["spec"]["resourceAttributes"]
+        is_granted = (attributes["verb"], attributes["resource"]) in granted
+        return {"status": {"allowed": is_granted}}
+
+    root = "/apis/authorization.k8s.io/v1/"
+    return {
+        f"{root}selfsubjectaccessreviews": review,
+        f"{root}subjectaccessreviews": review,
+    }
+
+
+PODS = {("list", "pods"), ("watch", "pods")}
+POOLS = {("list", "inferencepools"), ("watch", "inferencepools")}
+OBJECTIVES = {("list", "inferenceobjectives"), ("watch", "inferenceobjectives")}
+
+
+async def permissions(granted: Collection[tuple[str, str]], **flags: Any) -> list[Finding]:
+    case = doctor_case(pool_file=None, pool_name="pool", pool_namespace="models", **flags)
+    async with answering(reviews(granted, [])) as client:
+        case.client = client
+        return list(await look_at_permissions(case))
+
+
+async def test_rights_that_are_all_there_are_one_line() -> None:
+    (found,) = await permissions(PODS | POOLS | OBJECTIVES)
+
+    assert found.verdict is OK
+
+
+async def test_each_resource_whose_rights_are_missing_is_a_line() -> None:
+    findings = await permissions({("list", "pods")}, ha_enable_leader_election=True)
+
+    assert [(each.verdict, each.found.rpartition(" may not ")[2]) for each in findings] == [
+        (FAULT, "watch pods"),
+        (FAULT, "list, watch inferencepools"),
+        (WARNING, "list, watch inferenceobjectives: all requests have priority 0"),
+        (FAULT, "create, get, update leases"),
+    ]
+    assert "resourceNames: [epp-models-pool.llm-d.ai]" in findings[3].advice
+
+
+async def test_the_rights_of_a_service_account_can_be_asked_for() -> None:
+    case = doctor_case(
+        pool_file=None, pool_name="pool", pool_namespace="models", service_account="epp"
+    )
+    seen: list[Any] = []
+    async with answering(reviews(PODS | POOLS | OBJECTIVES, seen)) as client:
+        case.client = client
+        (found,) = await look_at_permissions(case)
+
+    assert found.found == "all granted to ServiceAccount models/epp"
+    assert {each["user"] for each in seen} == {"system:serviceaccount:models:epp"}
+
+
+SERVICE = "/api/v1/namespaces/models/services/epp"
+SLICES = "/apis/discovery.k8s.io/v1/namespaces/models/endpointslices"
+
+
+@pytest.mark.parametrize(
+    ("pages", "verdict", "words"),
+    [
+        ({}, FAULT, "Service models/epp, which the pool names"),
+        (
+            {SERVICE: {"spec": {"ports": [{"port": 9003}]}}},
+            FAULT,
+            "has no port 9002; it has 9003",
+        ),
+        (
+            {SERVICE: {"spec": {"type": "ExternalName"}}},
+            FAULT,
+            "ExternalName",
+        ),
+        (
+            {SERVICE: {"spec": {"ports": [{"port": 9002}]}}, SLICES: {"items": []}},
+            FAULT,
+            "leads to no picker that is ready",
+        ),
+        (
+            {
+                SERVICE: {"spec": {"ports": [{"port": 9002}]}},
+                SLICES: {
+                    "items": [
+                        {
+                            "endpoints": [
+                                {"addresses": ["10.0.0.1"], "conditions": {"ready": True}},
+                                {"addresses": ["10.0.0.2"], "conditions": {"ready": False}},
+                            ]
+                        }
+                    ]
+                },
+            },
+            OK,
+            "pickers ready: 1",
+        ),
+        ({SERVICE: {"spec": {"ports": [{"port": 9002}]}}}, OK, "has port 9002"),
+    ],
+    ids=["no Service", "wrong port", "ExternalName", "nobody ready", "ready", "no slices"],
+)
+async def test_the_service_that_the_pool_names_is_looked_at(
+    pages: dict[str, Any], verdict: Verdict, words: str
+) -> None:
+    case = doctor_case(pool_file=None, pool_name="pool", pool_namespace="models")
+    case.reference = PickerReference(kind="Service", name="epp", port=9002)
+    async with answering(pages) as client:
+        case.client = client
+        (found,) = await look_at_picker_reference(case)
+
+    assert found.verdict is verdict
+    assert words in found.found
