@@ -15,29 +15,31 @@ BINARIES = Path(os.environ.get("EPP_HELM_BIN") or Path.home() / ".cache/epp-helm
 Values = dict[str, Any]
 
 
-class NotRendered(Exception):
+class Refused(Exception):
     """Helm said no."""
 
 
 def rendered_chart(release: str, namespace: str, values: Values) -> list[dict[str, Any]]:
     """What `helm install` would send to the API server."""
-    output = _helm("template", release, str(CHART), "--namespace", namespace, values=values)
+    arguments = ("template", release, str(CHART), "--namespace", namespace)
+    output = helm(*arguments, "--values=-", given=yaml.safe_dump(values))
     return [document for document in yaml.safe_load_all(output) if document]
 
 
 def lint(values: Values) -> str:
     """What `helm lint` says of the chart; its warnings are errors."""
-    return _helm("lint", "--strict", str(CHART), values=values)
+    return helm("lint", "--strict", str(CHART), "--values=-", given=yaml.safe_dump(values))
 
 
-def _helm(*arguments: str, values: Values) -> str:
+def helm(*arguments: str, given: str = "") -> str:
+    """What helm prints; `given` is its standard input."""
     done = subprocess.run(
-        [str(BINARIES / "helm"), *arguments, "--values", "-"],
-        input=yaml.safe_dump(values),
+        [str(BINARIES / "helm"), *arguments],
+        input=given,
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode != 0:
-        raise NotRendered(done.stdout + done.stderr)
+        raise Refused(done.stdout + done.stderr)
     return done.stdout

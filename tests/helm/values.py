@@ -79,20 +79,27 @@ MATRIX = {
     ),
     "objectives": router(inferenceObjectives=[{"name": "batch", "priority": -1}]),
     # The reference's own defaults, and what of them means nothing here.
-    "values of the reference": router(
-        clusterDomain="cluster.local",
-        extraServicePorts=[],
-        epp={
-            "parsers": [],
-            "resources": {"requests": {"cpu": "8", "memory": "8Gi"}, "limits": {"memory": "16Gi"}},
-            "extraContainerPorts": [],
-            "autoscaling": {"enabled": False, "minReplicas": 1},
-            "terminationGracePeriodSeconds": 130,
-        },
-        proxy={"enabled": False},
-        tokenizer={"enabled": False, "modelName": ""},
-        latencyPredictor={"enabled": False, "predictionServers": {"count": 1}},
-        monitoring={"interval": "10s", "provider": {"name": "", "gmp": {"autopilot": False}}},
-        tracing={"enabled": False},
-    ),
+    "values of the reference": {
+        "provider": {"name": "none", "istio": {"destinationRule": {"host": ""}}},
+        "httpRoute": {"create": False, "requestTimeout": "300s"},
+        **router(
+            clusterDomain="cluster.local",
+            extraServicePorts=[],
+            epp={
+                "parsers": [],
+                "resources": {
+                    "requests": {"cpu": "8", "memory": "8Gi"},
+                    "limits": {"memory": "16Gi"},
+                },
+                "extraContainerPorts": [],
+                "autoscaling": {"enabled": False, "minReplicas": 1},
+                "terminationGracePeriodSeconds": 130,
+            },
+            proxy={"enabled": False},
+            tokenizer={"enabled": False, "modelName": ""},
+            latencyPredictor={"enabled": False, "predictionServers": {"count": 1}},
+            monitoring={"interval": "10s", "provider": {"name": "", "gmp": {"autopilot": False}}},
+            tracing={"enabled": False},
+        ),
+    },
 }

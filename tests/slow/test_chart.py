@@ -9,7 +9,7 @@ import yaml
 
 from epp.cli.options import parse_serve
 from tests.fakes.configurations import assembled
-from tests.helm.chart import CHART, NotRendered, Values, lint, rendered_chart
+from tests.helm.chart import CHART, Refused, Values, helm, lint, rendered_chart
 from tests.helm.values import MATCH, MATRIX, router
 from tests.kube.caller import CLUSTER_SCOPED, Caller
 from tests.kube.harness import ControlPlane
@@ -168,7 +168,9 @@ def test_traces_go_where_the_values_say() -> None:
 REFUSED = {
     "router.modelServers.matchLabels": {"router": {}},
     "'replica'": router(epp={"replica": 2}),
-    "inferenceExtension": {**router(), "inferenceExtension": {"replicas": 1}},
+    "'inferenceExtension'": {**router(), "inferenceExtension": {"replicas": 1}},
+    "/httpRoute/create": {**router(), "httpRoute": {"create": True}},
+    "/provider/name": {**router(), "provider": {"name": "istio"}},
     "router.inferencePool.name": router(epp={"flags": {"pool-name": "x"}}),
     "/router/modelServers/protocol": router(modelServers={**MATCH, "protocol": "grpc"}),
     "/router/tokenizer/enabled": router(tokenizer={"enabled": True}),
@@ -179,7 +181,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("named", "refused"), REFUSED.items(), ids=REFUSED)
 def test_what_can_not_be_meant_is_refused_by_name(named: str, refused: Values) -> None:
-    with pytest.raises(NotRendered) as caught:
+    with pytest.raises(Refused) as caught:
         rendered_chart("llama", NAMESPACE, refused)
 
     assert named in str(caught.value)
@@ -198,6 +200,29 @@ def test_a_long_release_name_still_names_objects(admin: Caller, namespace: str) 
     assert names == {"a" * 39 + "-epp"}
     for manifest in manifests:
         admin.apply(manifest)
+
+
+def test_the_documented_command_installs_and_the_release_can_be_upgraded_and_removed(
+    admin: Caller, control_plane: ControlPlane, namespace: str
+) -> None:
+    page = (CHART.parents[2] / "docs/kubernetes.md").read_text()
+    text = page.partition("$ helm install ")[2].partition("```")[0].replace("\\\n", " ")
+    arguments = text.replace("-n models", f"-n {namespace}").split()
+    arguments[1] = str(CHART)
+    cluster = f"--kubeconfig={control_plane.kubeconfig()}"
+    deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+
+    helm("install", *arguments, cluster)
+    (installed,) = admin.request("GET", deployments)["items"]
+    helm("upgrade", *arguments, "--set", "router.epp.replicas=2", cluster)
+    (upgraded,) = admin.request("GET", deployments)["items"]
+    helm("uninstall", "llama", "-n", namespace, cluster)
+
+    assert installed["metadata"]["name"] == "llama-epp"
+    (container,) = installed["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "registry.example.org/inference-endpoint-picker:v1"
+    assert (installed["spec"]["replicas"], upgraded["spec"]["replicas"]) == (1, 2)
+    assert admin.request("GET", deployments)["items"] == []
 
 
 def test_values_and_their_schema_name_the_same_things() -> None:

@@ -1,10 +1,5 @@
 {{/* What the schema can't say. */}}
 {{- define "epp.validate" -}}
-{{- range $old := list "inferenceExtension" "inferencePool" "inferenceObjectives" "experimentalHttpRoute" }}
-{{- if hasKey $.Values $old }}
-{{- fail (printf "%s: values begin with router: router.epp, router.inferencePool, router.modelServers" $old) }}
-{{- end }}
-{{- end }}
 {{- with .Values.router }}
 {{- if and (not .modelServers.matchLabels) (or .inferencePool.create (not .inferencePool.name)) }}
 {{- fail "router.modelServers.matchLabels: needed, the labels of the model servers' pods" }}
