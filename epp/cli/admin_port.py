@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from argparse import ArgumentParser, _ActionsContainer
@@ -48,11 +49,12 @@ async def ask(
     method, headers = (
         ("GET", {}) if sent is None else ("POST", {"Content-Type": "application/json"})
     )
+    data = None if sent is None else io.BytesIO(sent)
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(TIMEOUT_SECONDS)) as session,
             session.request(
-                method, f"http://{address}{path}", data=sent, headers=headers
+                method, f"http://{address}{path}", data=data, headers=headers
             ) as response,
         ):
             status, content = response.status, await response.read()
