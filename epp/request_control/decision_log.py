@@ -38,7 +38,7 @@ class Refusal(Struct, frozen=True):
     message: str
 
 
-class Decision(Struct, frozen=True, kw_only=True, eq=False):
+class Decision(Struct, frozen=True, eq=False):
     """What became of a request, and what it was decided by. Times are monotonic seconds."""
 
     request_id: str
@@ -47,6 +47,7 @@ class Decision(Struct, frozen=True, kw_only=True, eq=False):
     target_model: str
     fairness_id: str
     priority: int
+    endpoints: tuple[Endpoint, ...]
     received_at: float
     """When its headers came."""
     decided_at: float
@@ -62,7 +63,6 @@ class Decision(Struct, frozen=True, kw_only=True, eq=False):
     result: SchedulingResult | None = None
     rows: int = 0
     """Candidates of all profiles together: what the decision takes in memory."""
-    endpoints: tuple[Endpoint, ...] = ()
     note: str = ""
     """Why these endpoints, without a result."""
     refusal: Refusal | None = None
@@ -102,23 +102,24 @@ class DecisionLog:
         """Keep how a request got its endpoint; called for each, so nothing is worked out here."""
         request = active.request
         self._keep(
+            # By position, in the order of its fields: 0.4 µs, by name 1.8.
             Decision(
-                request_id=request.id[:MOST_NAME],
-                path=request.path[:MOST_NAME],
-                model=request.incoming_model[:MOST_NAME],
-                target_model=request.target_model[:MOST_NAME],
-                fairness_id=request.fairness_id[:MOST_NAME],
-                priority=request.priority,
-                received_at=active.received_at,
-                started_at=started_at,
-                scheduling_at=scheduling_at,
-                decided_at=decided_at,
-                pool_size=pool_size,
-                found=found,
-                screened=screened,
-                result=result,
-                rows=len(screened) * len(result.profiles),
-                endpoints=active.endpoints,
+                request.id[:MOST_NAME],
+                request.path[:MOST_NAME],
+                request.incoming_model[:MOST_NAME],
+                request.target_model[:MOST_NAME],
+                request.fairness_id[:MOST_NAME],
+                request.priority,
+                active.endpoints,
+                active.received_at,
+                decided_at,
+                started_at,
+                scheduling_at,
+                pool_size,
+                found,
+                screened,
+                result,
+                len(screened) * len(result.profiles),
             )
         )
 
