@@ -183,6 +183,27 @@ def test_lookups_are_counted_by_modality_and_pod() -> None:
     assert (sum(ratios.counts), ratios.sum) == (9, 0.5)
 
 
+def test_a_dry_run_is_looked_up_and_not_counted() -> None:
+    context = FakeContext("mm-embeddings-cache-producer", "mine")
+    producer = built(MmEmbeddingsCacheProducer, context)
+    send(producer, ["a"], E1)
+
+    def counted() -> tuple[float, int]:
+        queries = context.series("llm_d_epp_encoder_cache_queries_total").values()
+        ratios = context.series("llm_d_epp_encoder_cache_hit_ratio").values()
+        return sum(each.value for each in queries), sum(sum(each.counts) for each in ratios)
+
+    before = counted()
+    asked = asking_for("a")
+    asked.is_dry_run = True
+
+    [first, *_] = matches(producer, asked)
+
+    assert first is not None
+    assert len(first.matched) == 1
+    assert counted() == before
+
+
 def test_the_dump_is_json_without_hashes() -> None:
     producer = built(MmEmbeddingsCacheProducer)
     send(producer, ["secret"], E1)

@@ -81,6 +81,16 @@ def test_without_a_complete_revision_there_is_nobody() -> None:
     assert screener(A_PREFILL, B_DECODE).screen(request_of(), [A_PREFILL, B_DECODE]) == []
 
 
+def test_a_dry_run_that_asks_for_an_unknown_revision_is_not_counted() -> None:
+    context = FakeContext(name="rollout")
+    request = request_of(headers={"x-rev": "z"})
+    request.is_dry_run = True
+
+    assert screener(context=context).screen(request, ALL) == []
+
+    assert sum(series.value for series in context.series(NO_MATCH.name).values()) == 0
+
+
 @pytest.mark.parametrize(
     ("wanted", "kept", "misses"),
     [("b", [B_PREFILL, B_DECODE], 0), ("c", [], 1), ("z", [], 1)],
