@@ -22,6 +22,7 @@ CONFIG = Path(__file__).parents[2] / "config"
 POOL_DEFINITION = CONFIG / "crd/inferencepools.yaml"
 OBJECTIVE_DEFINITION = CONFIG / "crd/inferenceobjectives.yaml"
 _MANUAL = CONFIG.parent / "docs/kubernetes.md"
+_YAML = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
 _OVERLAY = re.compile(r"```yaml\n# kustomization.yaml\n(.*?)```", re.DOTALL)
 
 Manifests = list[dict[str, Any]]
@@ -42,15 +43,26 @@ def rendered_as_documented(overlay: str, namespace: str, folder: Path) -> Manife
     return _built(yaml.safe_load(text.replace(f"-{was}-", f"-{namespace}-")), namespace, folder)
 
 
+def rendered_with_metrics_auth(namespace: str, folder: Path) -> Manifests:
+    """By the two pieces that docs/kubernetes.md shows for another overlay, put together."""
+    text = _MANUAL.read_text().partition("\n## Who may read metrics\n")[2].partition("\n## ")[0]
+    pieces = [yaml.safe_load(piece) for piece in _YAML.findall(text)]
+    kustomization = {key: value for piece in pieces for key, value in piece.items()}
+    for kind in ("resources", "components"):
+        kustomization[kind] = [each.partition("/config/")[2] for each in kustomization[kind]]
+    return _built(kustomization, namespace, folder)
+
+
 def _built(kustomization: dict[str, Any], namespace: str, folder: Path) -> Manifests:
     kustomization |= {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "namespace": namespace,
-        "resources": [
-            os.path.relpath(CONFIG / each, folder.resolve()) for each in kustomization["resources"]
-        ],
     }
+    for kind in ("resources", "components"):
+        kustomization[kind] = [
+            os.path.relpath(CONFIG / each, folder.resolve()) for each in kustomization.get(kind, ())
+        ]
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
     command = [str(BINARIES / "kustomize"), "build", str(folder)]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout

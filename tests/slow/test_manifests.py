@@ -19,6 +19,7 @@ from tests.kube.installation import (
     pod_spec_of,
     rendered,
     rendered_as_documented,
+    rendered_with_metrics_auth,
 )
 
 pytestmark = pytest.mark.slow
@@ -120,6 +121,21 @@ def test_the_example_pool_is_accepted(admin: Caller, namespace: str) -> None:
     pool["metadata"]["namespace"] = namespace
 
     admin.apply(pool)
+
+
+def test_metrics_authentication_goes_with_any_overlay_as_documented(
+    admin: Caller, namespace: str, tmp_path: Path
+) -> None:
+    manifests = rendered_with_metrics_auth(namespace, tmp_path)
+
+    stored = [admin.apply(manifest) for manifest in manifests]
+
+    flags = flags_of(manifests)
+    (binding,) = [each for each in stored if each["kind"] == "ClusterRoleBinding"]
+    assert "--ha-enable-leader-election" in flags
+    assert not [flag for flag in flags if flag.startswith("--metrics-endpoint-auth")]
+    assert binding["metadata"]["name"] == "epp-metrics-auth-models"
+    assert [each["namespace"] for each in binding["subjects"]] == [namespace]
 
 
 def test_envoy_takes_the_bootstrap_of_the_sidecar(namespace: str, tmp_path: Path) -> None:
