@@ -1,21 +1,28 @@
-"""The pages of the admin port: `/pool`, the pool as this process sees it, and decisions."""
+"""The pages of the admin port: `/pool`, the pool as this process sees it, and groups of others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from aiohttp import web
 
 from epp.admin.dry_run import MOST_DRY_RUN_BYTES
+from epp.admin.page_headers import add_page_headers
 
 if TYPE_CHECKING:
-    from epp.admin.decision_pages import DecisionPages
     from epp.admin.pool_view import PoolView
 
 
-def admin_pages(read_pool: Callable[[], PoolView], decisions: DecisionPages) -> web.Application:
+class PageGroup(Protocol):
+    """Pages that belong together."""
+
+    def add_to(self, router: web.UrlDispatcher) -> None:
+        """Serve them."""
+
+
+def admin_pages(read_pool: Callable[[], PoolView], *groups: PageGroup) -> web.Application:
     """Pages for the operator of one process."""
 
     async def pool(_request: web.Request) -> web.Response:
@@ -23,5 +30,7 @@ def admin_pages(read_pool: Callable[[], PoolView], decisions: DecisionPages) -> 
 
     application = web.Application(client_max_size=MOST_DRY_RUN_BYTES)
     application.router.add_get("/pool", pool, allow_head=False)
-    decisions.add_to(application.router)
+    for group in groups:
+        group.add_to(application.router)
+    application.on_response_prepare.append(add_page_headers)
     return application

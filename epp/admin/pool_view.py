@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -38,8 +38,11 @@ class EndpointPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     waiting: int = 0
     running: int = 0
     kv_cache_usage: float = 0.0
+    prefix_share: float | None = None
+    """Of all prefixes that are believed to be cached somewhere, how much is here; None: it is not
+    kept."""
     metrics_age_seconds: float | None = None
-    """Of the three before it; None: it was never heard of."""
+    """Of the three that are reported; None: it was never heard of."""
     is_stale: bool = False
     """Whether they are too old to be believed: nothing is sent there while others are fresh."""
     is_ejected: bool = False
@@ -75,6 +78,7 @@ def view_pool(
     problems: Sequence[str],
     unmatched: Iterable[tuple[Pod, str]],
     is_ejected: Callable[[Endpoint], bool] = lambda _: False,
+    prefix_shares: Mapping[str, float] | None = None,
     now: float | None = None,
 ) -> PoolView:
     """The pool at one moment; `now` is the monotonic time that ages are told by."""
@@ -86,7 +90,8 @@ def view_pool(
         not_ready_reasons=list(not_ready_reasons),
         problems=list(problems),
         endpoints=[
-            _endpoint(endpoint, now, is_ejected(endpoint)) for endpoint in snapshot.endpoints
+            _endpoint(endpoint, now, is_ejected(endpoint), prefix_shares)
+            for endpoint in snapshot.endpoints
         ],
         pods_without_endpoint=[
             PodPart(name=pod.name, namespace=pod.namespace, reason=reason)
@@ -106,8 +111,13 @@ def _pool(pool: InferencePool) -> PoolPart:
     )
 
 
-def _endpoint(endpoint: Endpoint, now: float, is_ejected: bool) -> EndpointPart:
+def _endpoint(
+    endpoint: Endpoint, now: float, is_ejected: bool, prefix_shares: Mapping[str, float] | None
+) -> EndpointPart:
     metrics = endpoint.metrics
+    share = None
+    if prefix_shares is not None:
+        share = round(prefix_shares.get(f"{endpoint.namespace}/{endpoint.name}", 0.0), 4)
     age = None if metrics.updated_at is None else round(now - metrics.updated_at, 3)
     return EndpointPart(
         address=endpoint.address,
@@ -119,6 +129,7 @@ def _endpoint(endpoint: Endpoint, now: float, is_ejected: bool) -> EndpointPart:
         waiting=metrics.waiting_queue_size,
         running=metrics.running_requests_size,
         kv_cache_usage=metrics.kv_cache_usage,
+        prefix_share=share,
         metrics_age_seconds=age,
         is_stale=endpoint.is_stale,
         is_ejected=is_ejected,

@@ -13,6 +13,8 @@ from typing import TextIO, cast
 import structlog
 
 from epp import __version__
+from epp.admin.configuration_view import ConfigurationView
+from epp.admin.console_pages import ConsolePages
 from epp.admin.decision_pages import DecisionPages
 from epp.admin.pool_view import PoolView, view_pool
 from epp.app.assembly import build_request_path
@@ -95,7 +97,10 @@ class Application:
             metrics=self._metrics,
             processor=self._path.processor,
             read_pool=self.pool_view,
-            decision_pages=DecisionPages(self._path.decisions, self._path.rehearsal.run),
+            admin_groups=(
+                DecisionPages(self._path.decisions, self._path.rehearsal.run),
+                ConsolePages(self.configuration_view),
+            ),
             plugin_state=self._picking.plugin_state,
             tasks=self._background,
         )
@@ -132,6 +137,17 @@ class Application:
             problems=[problem for problem in problems if problem],
             unmatched=self._datastore.explanations(),
             is_ejected=outliers.is_ejected,
+            prefix_shares=self._picking.prefix_shares(),
+        )
+
+    def configuration_view(self) -> ConfigurationView:
+        """The configuration in force as operators see it."""
+        return ConfigurationView(
+            version=__version__,
+            source=self._picking.source,
+            profiles=self._picking.profiles,
+            document=self._picking.document(),
+            problem=self._picking.problem,
         )
 
     async def start(self) -> BoundPorts:

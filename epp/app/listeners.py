@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from epp.admin.admin_pages import admin_pages
-from epp.admin.decision_pages import DecisionPages
+from epp.admin.admin_pages import PageGroup, admin_pages
 from epp.admin.http_port import HttpPort
 from epp.admin.metrics_pages import metrics_pages
 from epp.admin.pool_view import PoolView
@@ -45,7 +44,7 @@ class Listeners:
         metrics: Metrics,
         processor: ExternalProcessor,
         read_pool: Callable[[], PoolView],
-        decision_pages: DecisionPages,
+        admin_groups: Sequence[PageGroup],
         plugin_state: Callable[[], Mapping[str, object]],
         tasks: TaskOwner,
     ) -> None:
@@ -54,7 +53,7 @@ class Listeners:
         self._metrics = metrics
         self._processor = processor
         self._read_pool = read_pool
-        self._decision_pages = decision_pages
+        self._admin_groups = admin_groups
         self._plugin_state = plugin_state
         self._tasks = tasks
         self._servers: list[StreamServer] = []
@@ -86,7 +85,7 @@ class Listeners:
             cert_dir=options.metrics_cert_dir,
         )
         admin = HttpPort(
-            admin_pages(self._read_pool, self._decision_pages),
+            admin_pages(self._read_pool, *self._admin_groups),
             options.admin_address,
             options.admin_port,
             port_flag="--admin-port",

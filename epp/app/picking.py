@@ -15,12 +15,14 @@ import structlog
 from epp.config.assembly import Assembly, assemble
 from epp.config.loader import MAX_BYTES, load_config, read_config
 from epp.config.plugin_registry import PluginRegistry
+from epp.config.resolved import resolved_text
 from epp.config.summary import profile_lines
 from epp.data_layer.connection_budget import connections_within
 from epp.data_layer.data_layer import DataLayer
 from epp.data_layer.settings import DataLayerSettings
 from epp.framework.errors import ConfigError
 from epp.framework.request_handling import Parser
+from epp.plugins.producers.approx_prefix_cache import ApproxPrefixCacheProducer
 from epp.support.file_watch import watch_file
 from epp.support.open_files import open_files_limit
 from epp.support.plugin_faults import PLUGIN_FAULTS
@@ -62,6 +64,7 @@ class Picking:
         # Before it is read: a change that falls in between is a change, too.
         self._content = _content(options.config_file)
         self._assembly = self._assemble(self._read(), previous=None)
+        self._document: tuple[Assembly, str] | None = None
         self.problem: str | None = None
         """Why the configuration file as it is now is not in force."""
         self.data_layer = DataLayer(
@@ -100,6 +103,29 @@ class Picking:
     def parsers(self) -> Sequence[Parser]:
         """Parsers in force."""
         return [plugin for plugin in self._assembly.plugins.values() if isinstance(plugin, Parser)]
+
+    @property
+    def source(self) -> str:
+        """Where the configuration is from."""
+        if self._options.config_file is not None:
+            return str(self._options.config_file)
+        return "--config-text" if self._options.config_text else "built-in default"
+
+    def document(self) -> str:
+        """The configuration in force as YAML, everything filled in."""
+        if self._document is None or self._document[0] is not self._assembly:
+            self._document = (self._assembly, resolved_text(self._assembly))
+        return self._document[1]
+
+    def prefix_shares(self) -> Mapping[str, float] | None:
+        """By namespace and name, how much of all that is believed to be cached is where.
+
+        Of the first plugin that keeps count; None without one.
+        """
+        for plugin in self._assembly.plugins.values():
+            if isinstance(plugin, ApproxPrefixCacheProducer):
+                return plugin.shares()
+        return None
 
     def plugin_state(self) -> Mapping[str, object]:
         """What `/debug/plugins/state` shows of each plugin."""

@@ -186,6 +186,12 @@ class ApproxPrefixCacheProducer(DataProducer, PreRequest, ResponseHeader, Endpoi
         self._index.remove(endpoint.id)
         self._report()
 
+    def shares(self) -> dict[str, float]:
+        """By namespace and name, the share of all blocks that an endpoint is believed to hold."""
+        sizes = self._index.sizes()
+        total = sum(sizes.values()) or 1
+        return {pod: blocks / total for pod, blocks in sizes.items()}
+
     def dump_state(self) -> object:
         """Blocks by endpoint, the fullest first; never what is in them."""
         sizes = sorted(self._index.sizes().items(), key=lambda item: (-item[1], item[0]))

@@ -1,0 +1,74 @@
+// All that is known of one decision: what was left out and every score.
+
+import { element } from "./dom.js";
+import { duration, plural } from "./texts.js";
+
+const line = (text) => element("p", { text });
+const score = (number) => number.toFixed(2);
+
+export function decisionDetail(decision) {
+  const parts = [line(facts(decision))];
+  if (decision.rejection) {
+    const { status, code, details, message } = decision.rejection;
+    parts.push(line(`Rejected with ${status} ${code}, ${details}: ${message}`));
+  }
+  for (const { by, plugin, count, endpoints } of decision.leftOut) {
+    parts.push(line(`${plural(count, "endpoint")} left out by ${plugin || by}: ${some(endpoints, count)}`));
+  }
+  return [...parts, ...decision.profiles.flatMap(profileDetail)];
+}
+
+function facts(decision) {
+  const phases = decision.phases.map(({ name, seconds }) => `${name} ${duration(seconds)}`);
+  const pool = decision.poolSize === null ? [] : [`${plural(decision.poolSize, "endpoint")} in the pool`];
+  return [
+    decision.path,
+    `priority ${decision.priority}`,
+    `fairness id ${decision.fairnessId}`,
+    ...pool,
+    ...phases,
+  ].join(" · ");
+}
+
+function some(addresses, count) {
+  const hidden = count - addresses.length;
+  return addresses.join(", ") + (hidden > 0 ? `${addresses.length ? " and " : ""}${hidden} more` : "");
+}
+
+function profileDetail(profile) {
+  const role = profile.role ? `, ${profile.role}` : "";
+  const title = `Profile ${profile.name}${role}${profile.isPrimary ? ", primary" : ""}`;
+  const parts = [element("h3", { text: title }), line(profile.reason)];
+  for (const { plugin, before, after, removed } of profile.filters) {
+    const names = removed.length ? `: without ${some(removed, before - after)}` : "";
+    parts.push(line(`Filter ${plugin}: ${before} → ${after}${names}`));
+  }
+  if (profile.endpoints.length) parts.push(scoreTable(profile, title));
+  if (profile.notShown) parts.push(line(`and ${profile.notShown} more`));
+  return parts;
+}
+
+function scoreTable(profile, title) {
+  const head = [
+    element("th", { scope: "col", text: "Endpoint" }),
+    element("th", { scope: "col", class: "number", text: "Total" }),
+    ...profile.scorers.map(({ plugin, weight }) =>
+      element("th", { scope: "col", class: "number", text: `${plugin} × ${weight}` })),
+    element("th", { scope: "col", text: "Picked" }),
+  ];
+  const rows = profile.endpoints.map((endpoint) => element(
+    "tr",
+    { class: endpoint.picked ? "picked" : null },
+    element("th", { scope: "row", text: endpoint.address }),
+    element("td", { class: "number", text: score(endpoint.total) }),
+    ...endpoint.scores.map((each) =>
+      element("td", { class: "number", "data-heat": Math.ceil(each * 5), text: score(each) })),
+    element("td", { text: endpoint.picked ? String(endpoint.picked) : "" }),
+  ));
+  return element(
+    "table",
+    { "aria-label": `Scores, ${title}` },
+    element("thead", {}, element("tr", {}, ...head)),
+    element("tbody", {}, ...rows),
+  );
+}

@@ -1,0 +1,59 @@
+"""The console: `/` is a page for people, made of the files in `console/`, fed by JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from aiohttp import web
+
+if TYPE_CHECKING:
+    from epp.admin.configuration_view import ConfigurationView
+
+FOLDER = Path(__file__).parent / "console"
+INDEX = "index.html"
+CONTENT_TYPES = {
+    ".css": "text/css",
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+
+
+class ConsolePages:
+    """Serves the page, its files, and `/configuration`; `/pool` and `/decisions` are others'."""
+
+    def __init__(self, read_configuration: Callable[[], ConfigurationView]) -> None:
+        self._read_configuration = read_configuration
+        # All at once: they are small, and what is asked for is never made into a path.
+        self._files = {
+            path.name: path.read_bytes()
+            for path in FOLDER.iterdir()
+            if path.suffix in CONTENT_TYPES
+        }
+
+    def add_to(self, router: web.UrlDispatcher) -> None:
+        """Serve them."""
+        router.add_get("/", self._index, allow_head=False)
+        router.add_get("/console/{name}", self._file, allow_head=False)
+        router.add_get("/configuration", self._configuration, allow_head=False)
+
+    async def _index(self, _request: web.Request) -> web.Response:
+        return self._answer(INDEX)
+
+    async def _file(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        if name not in self._files or name == INDEX:
+            raise web.HTTPNotFound
+        return self._answer(name)
+
+    def _answer(self, name: str) -> web.Response:
+        content_type = CONTENT_TYPES[Path(name).suffix]
+        return web.Response(body=self._files[name], content_type=content_type, charset="utf-8")
+
+    async def _configuration(self, _request: web.Request) -> web.Response:
+        return web.Response(
+            body=msgspec.json.encode(self._read_configuration()), content_type="application/json"
+        )
