@@ -34,13 +34,14 @@ async def look_at_ports(case: Case) -> Iterable[Finding]:
     if not case.endpoints:
         return [skipped(PORTS, "there is no endpoint")]
     asked = case.endpoints[:MOST_ASKED]
-    reasons = await _each(asked, _refusal)
+    reasons = await _each(asked, _why_not)
     case.reachable = tuple(e for e, why in zip(asked, reasons, strict=True) if why is None)
     refusals: dict[str, list[str]] = {}
     for endpoint, why in zip(asked, reasons, strict=True):
         if why is not None:
-            refusals.setdefault(why, []).append(str(endpoint.address))
-    if refusals and not case.reachable and _is_outside(case):
+            refusals.setdefault(str(why), []).append(endpoint.address)
+    is_seen = case.reachable or any(why is not None and why.is_refusal for why in reasons)
+    if not is_seen and case.options.pool.is_in_cluster and not case.is_in_pod:
         text = f"none can be reached from here: {listing(refusals)}"
         return [skipped(PORTS, text, "run it where the picker runs: kubectl exec deploy/epp")]
     findings = [
@@ -57,15 +58,11 @@ async def look_at_ports(case: Case) -> Iterable[Finding]:
     return findings
 
 
-def _is_outside(case: Case) -> bool:
-    return case.options.pool.is_in_cluster and not case.is_in_pod
-
-
-async def _refusal(endpoint: Endpoint) -> str | None:
+async def _why_not(endpoint: Endpoint) -> Unreachable | None:
     try:
         await try_connection(HostPort(endpoint.ip, endpoint.port))
     except Unreachable as why:
-        return str(why)
+        return why
     return None
 
 

@@ -166,7 +166,8 @@ async def _names(case: Case, group: str, version: str, namespace: str) -> list[s
         found = await list_objects(case.client, resource, most=_MOST_LISTED)
     except KubeStatusError:
         return []  # not served, or not for us to see
-    return [str(each.key) for each in found]
+    wanted = case.options.pool.name
+    return [str(each.key) for each in sorted(found, key=lambda each: each.key.name != wanted)]
 
 
 def _decode(content: bytes | msgspec.Raw) -> KubeObject[Metadata]:

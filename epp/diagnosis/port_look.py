@@ -34,6 +34,11 @@ class Speaks(StrEnum):
 class Unreachable(Exception):
     """Nobody answers there; the message says how that showed."""
 
+    def __init__(self, message: str, *, is_refusal: bool = False) -> None:
+        super().__init__(message)
+        self.is_refusal = is_refusal
+        """Whether the machine is there, and nobody listens on that port."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortLook:
@@ -110,7 +115,8 @@ async def _connection(
         async with asyncio.timeout(TRY_SECONDS):
             reader, writer = await asyncio.open_connection(address.host, address.port, ssl=tls)
     except (OSError, TimeoutError) as error:
-        raise Unreachable(_reason(error)) from error
+        is_refusal = isinstance(error, ConnectionRefusedError)
+        raise Unreachable(_reason(error), is_refusal=is_refusal) from error
     try:
         yield reader, writer
     finally:
