@@ -45,9 +45,9 @@ Label values that clients choose are bounded for the life of the process:
 What comes later, or is longer than {MAX_VALUE_LENGTH} characters, is `other`; what is empty stays
 empty. The page is written in slices, so that even the largest one does not hold up requests.
 
-Traffic of a thousand models to a thousand endpoints makes 400,000 series at most, 50 MB, or 1.5 MB for a
-scraper that takes gzip, as Prometheus does; 40 % less without the deprecated names. When every combination
-is in use as well, it is two and a half times as much, and does not grow from there.
+Traffic of a thousand models to a thousand endpoints makes 400,000 series at most, 50 MB, or 1.5 MB
+for a scraper that takes gzip, as Prometheus does; 40 % less without the deprecated names. When
+every combination is in use, too, it is two and a half times as much, and does not grow from there.
 """
 
 
