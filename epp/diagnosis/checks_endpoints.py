@@ -22,8 +22,10 @@ from epp.support.tasks import TaskOwner
 PORTS, METRICS = "endpoint-ports", "endpoint-metrics"
 MOST_ASKED = 64
 """Endpoints that are tried; of more the first ones."""
-_AT_A_TIME = 16
-_PAGE_SECONDS = 3.0
+# Two rounds of silence fit into the time of a check.
+_AT_A_TIME = 32
+_PAGE_SECONDS = 2.0
+_MOST_TOLD = 8
 _OK = 200
 
 Value = TypeVar("Value")
@@ -142,7 +144,7 @@ def _told(pages: Sequence[_Page]) -> Iterable[Finding]:
         if page.problem or not page.is_read:
             key = (page.engine, page.problem or "nothing that is read", page.is_read)
             problems.setdefault(key, []).append(page.endpoint.address)
-    for (engine, problem, is_read), addresses in list(problems.items())[:_AT_A_TIME]:
+    for (engine, problem, is_read), addresses in list(problems.items())[:_MOST_TOLD]:
         what = f" (as {engine})" if engine else ""
         text = f"{listing(addresses)}{what}: {problem}"
         judge = warning if is_read else fault

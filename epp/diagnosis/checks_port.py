@@ -51,7 +51,10 @@ async def look_at_picker_port(
         case.is_mute = True
         text = f"{address} speaks TLS, but does not agree on HTTP/2 (ALPN {look.alpn})"
         return [fault(PORT, text, "is a proxy in front of it? It must let ALPN h2 through")]
-    return [ok(PORT, f"{address} speaks {look.tls_version}, ALPN h2"), *_certificate(look, now())]
+    return [
+        ok(PORT, f"{address} speaks {look.tls_version}, ALPN h2"),
+        *judge_certificate(look, now()),
+    ]
 
 
 def _mismatch(look: PortLook, *, meant_tls: bool) -> Finding | None:
@@ -79,7 +82,8 @@ def _mismatch(look: PortLook, *, meant_tls: bool) -> Finding | None:
     return fault(PORT, text, advice)
 
 
-def _certificate(look: PortLook, now: dt.datetime) -> Iterator[Finding]:
+def judge_certificate(look: PortLook, now: dt.datetime) -> Iterator[Finding]:
+    """Whose it is, until when, and for whom; most gateways verify nothing of it."""
     certificate = look.certificate
     if certificate is None:
         yield skipped(CERTIFICATE, "it can't be read")
