@@ -126,6 +126,26 @@ def pod_spec_of(manifests: Manifests) -> dict[str, Any]:
     return spec
 
 
+def pod_of(manifests: Manifests) -> dict[str, Any]:
+    """The pod that the Deployment's controller would create."""
+    (deployment,) = [each for each in manifests if each["kind"] == "Deployment"]
+    template = deployment["spec"]["template"]
+    names = {"name": "epp-0", "namespace": deployment["metadata"]["namespace"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**template["metadata"], **names},
+        "spec": template["spec"],
+    }
+
+
+def restrict(admin: Caller, namespace: str) -> None:
+    """Let only pods in that meet the restricted security standard."""
+    own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    enforce = {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
+    admin.patch(own, {"metadata": enforce})
+
+
 def flags_of(manifests: Manifests) -> list[str]:
     """What the Deployment's container is started with."""
     (container,) = pod_spec_of(manifests)["containers"]

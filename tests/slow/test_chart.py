@@ -18,7 +18,9 @@ from tests.kube.installation import (
     Manifests,
     command_of,
     flags_of,
+    pod_of,
     pod_spec_of,
+    restrict,
 )
 
 pytestmark = pytest.mark.slow
@@ -113,6 +115,12 @@ def test_the_release_is_wired_up(manifests: Manifests) -> None:
     for pool in (each["spec"] for each in manifests if each["kind"] == "InferencePool"):
         assert pool["endpointPickerRef"]["name"] == service["metadata"]["name"]
         assert pool["endpointPickerRef"]["port"]["number"] == options.grpc_port
+
+
+def test_the_pod_meets_the_restricted_security_standard(admin: Caller, namespace: str) -> None:
+    restrict(admin, namespace)
+
+    admin.create(pod_of(rendered_chart("llama", namespace, router())), dryRun="All")
 
 
 def test_a_disruption_budget_never_keeps_a_leaders_node(manifests: Manifests) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -13,13 +12,14 @@ from epp.standalone.envoy_binary import envoy_binary
 from tests.kube.caller import CLUSTER_SCOPED, Caller, Refused
 from tests.kube.installation import (
     CONFIG,
-    Manifests,
     command_of,
     flags_of,
+    pod_of,
     pod_spec_of,
     rendered,
     rendered_as_documented,
     rendered_with_metrics_auth,
+    restrict,
 )
 
 pytestmark = pytest.mark.slow
@@ -31,19 +31,6 @@ OVERLAYS = [
     "overlays/namespaced",
     "overlays/standalone-sidecar",
 ]
-
-
-def pod_of(manifests: Manifests) -> dict[str, Any]:
-    """The pod that the Deployment's controller would create."""
-    (deployment,) = [each for each in manifests if each["kind"] == "Deployment"]
-    template = deployment["spec"]["template"]
-    names = {"name": "epp-0", "namespace": deployment["metadata"]["namespace"]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {**template["metadata"], **names},
-        "spec": template["spec"],
-    }
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -104,9 +91,7 @@ def test_only_metrics_authentication_takes_rights_beyond_the_namespace(
 def test_the_pod_meets_the_restricted_security_standard(
     admin: Caller, namespace: str, tmp_path: Path, overlay: str
 ) -> None:
-    enforce = {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
-    own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-    admin.patch(own, {"metadata": enforce})
+    restrict(admin, namespace)
     pod = pod_of(rendered(overlay, namespace, tmp_path))
 
     admin.create(pod, dryRun="All")
