@@ -58,9 +58,9 @@ class Case:
         """Where a gateway would reach the picker, as far as one can reach it from here."""
         if self.asked.grpc_address is not None:
             return self.asked.grpc_address
-        if not self.options.pool.is_in_cluster:
-            return HostPort(self.options.bind_address or "127.0.0.1", self.options.grpc_port)
-        reference = self.reference
-        if not self.is_in_pod or reference is None or reference.port is None:
+        if self.options.pool.is_in_cluster and not self.is_in_pod:
             return None
-        return HostPort(f"{reference.name}.{self.namespace}.svc", reference.port)
+        reference = self.reference
+        if reference is not None and reference.kind == "Service" and reference.port is not None:
+            return HostPort(f"{reference.name}.{self.namespace}.svc", reference.port)
+        return HostPort(self.options.bind_address or "127.0.0.1", self.options.grpc_port)
