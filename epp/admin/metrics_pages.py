@@ -9,14 +9,17 @@ from datetime import UTC, datetime
 import msgspec
 from aiohttp import web
 
+from epp.admin.metrics_guard import MetricsGuard
 from epp.observability.metrics import Metrics
 from epp.support.plugin_faults import PLUGIN_FAULTS
 
 
 def metrics_pages(
-    metrics: Metrics, plugin_state: Callable[[], Mapping[str, object]]
+    metrics: Metrics,
+    plugin_state: Callable[[], Mapping[str, object]],
+    guard: MetricsGuard | None = None,
 ) -> web.Application:
-    """Pages about one process.
+    """Pages about one process, for everybody or for those whom `guard` lets in.
 
     `plugin_state` gives, by plugin name, an object with `name`, `type` and `state` or `message`.
     """
@@ -25,6 +28,8 @@ def metrics_pages(
     application.router.add_get("/metrics", pages.metrics, allow_head=False)
     application.router.add_get("/debug/plugins/state", pages.plugin_state, allow_head=False)
     application.router.add_get("/healthz", pages.health, allow_head=False)
+    if guard is not None:
+        guard.add_to(application)
     return application
 
 

@@ -20,6 +20,7 @@ from epp.admin.pool_view import PoolView, view_pool
 from epp.app.assembly import build_request_path
 from epp.app.cluster import Cluster
 from epp.app.listeners import BoundPorts, Listeners
+from epp.app.metrics_access import metrics_guard
 from epp.app.object_feeds import ObjectFeeds
 from epp.app.options import ServeOptions
 from epp.app.picking import Picking
@@ -161,7 +162,8 @@ class Application:
                 self._keep_running("configuration", self._follow_configuration)
             self._keep_running("load guard", self._path.guard.run)
             self._keep_running("idle bodies", self._path.processor.run)
-            ports = await self._listeners.start()
+            guard = metrics_guard(options, self._cluster, self._metrics)
+            ports = await self._listeners.start(guard)
         except BaseException:
             await self._close(grace=0.0)
             raise
@@ -282,9 +284,10 @@ class Application:
         await self._path.tasks.aclose()
         await self._picking.data_layer.aclose()
         await self._background.aclose()
+        # Whoever reads a page may have to be asked about.
+        await self._listeners.stop_pages()
         if self._cluster is not None:
             await self._cluster.close()
-        await self._listeners.stop_pages()
         if self._requests is not None:
             self._requests.close()
 

@@ -12,6 +12,7 @@ from epp.app.options import ServeOptions
 from epp.app.source import Source
 from epp.datastore.datastore import Datastore
 from epp.framework.data_layer import KubernetesEvent, KubernetesExtractor, KubernetesSource
+from epp.kubernetes.access_reviews import KubeAccessReviews
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.leader_election import ElectionTiming, LeaderElector, lease_name
 from epp.kubernetes.lease_client import KubeLease
@@ -105,6 +106,10 @@ class Cluster:
             namespace=self._pool.namespace,
             tell=tell,
         )
+
+    def access_reviews(self) -> KubeAccessReviews:
+        """Who is asked whose token it is, and what they may do."""
+        return KubeAccessReviews(self._client)
 
     def elector(self, on_change: Callable[[bool], None], timing: ElectionTiming) -> LeaderElector:
         """A candidate for the lease of this pool's pickers."""

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from epp.admin.admin_pages import PageGroup, admin_pages
 from epp.admin.http_port import HttpPort
+from epp.admin.metrics_guard import MetricsGuard
 from epp.admin.metrics_pages import metrics_pages
 from epp.admin.pool_view import PoolView
 from epp.app.options import ServeOptions
@@ -59,10 +60,14 @@ class Listeners:
         self._servers: list[StreamServer] = []
         self._http: list[HttpPort] = []
 
-    async def start(self) -> BoundPorts:
-        """Listen everywhere; raises `ConfigError` for a port that can't be had."""
+    async def start(self, guard: MetricsGuard | None = None) -> BoundPorts:
+        """Listen everywhere; raises `ConfigError` for a port that can't be had.
+
+        `guard` stands before the metrics port.
+        """
         options = self._options
-        metrics_port, admin_port = [await self._serve_http(port) for port in self._http_ports()]
+        pages = self._http_ports(guard)
+        metrics_port, admin_port = [await self._serve_http(port) for port in pages]
         ports = stream_ports(options.transport)
         address = _grpc_address(options.bind_address)
         health = ports.health_server(self._health, address, options.grpc_health_port)
@@ -75,10 +80,10 @@ class Listeners:
             grpc=grpc_port, health=health_port, metrics=metrics_port, admin=admin_port
         )
 
-    def _http_ports(self) -> tuple[HttpPort, HttpPort]:
+    def _http_ports(self, guard: MetricsGuard | None) -> tuple[HttpPort, HttpPort]:
         options = self._options
         metrics = HttpPort(
-            metrics_pages(self._metrics, self._plugin_state),
+            metrics_pages(self._metrics, self._plugin_state, guard),
             options.bind_address,
             options.metrics_port,
             port_flag="--metrics-port",

@@ -42,6 +42,10 @@ _ZAP_LEVELS: Mapping[str | None, LogLevel] = {
     "debug": "debug",
 }
 SHORTEST_REFRESH = 0.05
+NOBODY_TO_ASK = (
+    "--metrics-endpoint-auth=true takes an API server to ask: with endpoints of a file, restrict"
+    " who reaches the port and give --metrics-endpoint-auth=false"
+)
 _DEBUG_VERBOSITY = 4
 _TRACE_VERBOSITY = 5
 
@@ -153,6 +157,14 @@ class ServeOptions:
     metrics_port: Annotated[
         Port, Flag(Section.LISTENERS, "/metrics and /debug/plugins/state; 0: any free port")
     ] = 9090
+    metrics_endpoint_auth: Annotated[
+        bool | None,
+        Flag(
+            Section.LISTENERS,
+            "who reads the metrics port needs a token that the API server knows and that may get"
+            " the path; default: true with a pool or pods of a cluster, false without",
+        ),
+    ] = None
     admin_port: Annotated[Port, Flag(Section.LISTENERS, "admin pages; 0: any free port")] = 9091
     admin_address: Annotated[
         IpAddress, Flag(Section.LISTENERS, "address of the admin port; empty: all interfaces")
@@ -330,6 +342,11 @@ class ServeOptions:
         return None if self.failure_mode is None else FailureMode(self.failure_mode)
 
     @property
+    def guards_metrics(self) -> bool:
+        """Return whether the metrics port asks for tokens."""
+        return self.pool.is_in_cluster and self.metrics_endpoint_auth is not False
+
+    @property
     def elects_leader(self) -> bool:
         """Return whether replicas elect one of them; that takes an API server."""
         return self.ha_enable_leader_election and self.pool.is_in_cluster
@@ -342,6 +359,8 @@ class ServeOptions:
                 yield text
         if self.config_file and self.config_text:
             yield "--config-file and --config-text exclude each other; give one of them"
+        if self.metrics_endpoint_auth and self.pool_file is not None:
+            yield NOBODY_TO_ASK
         if self.secure_serving:
             yield from self.tls.contradictions()
         ports = {

@@ -14,7 +14,7 @@ from epp.app.flags import Flag, Section, Standing
 
 _GO_LOGGER = "log lines are shaped by --log-format, -v and --zap-log-level"
 _ENGINE_CONFIGS = "use engineConfigs in EndpointPickerConfig instead"
-_PLAIN_METRICS = "the metrics port has no authentication"
+_NO_CLIENT_CERTIFICATES = "the metrics port knows its readers by tokens, not by certificates"
 
 no_effect = partial(Flag, Section.ELSEWHERE, standing=Standing.NO_EFFECT)
 not_available = partial(Flag, Section.ELSEWHERE, standing=Standing.NOT_AVAILABLE)
@@ -25,19 +25,11 @@ removed = partial(Flag, Section.ELSEWHERE, standing=Standing.REMOVED, reason=_EN
 class ReferenceFlags:
     """What the reference's flags without a counterpart in `ServeOptions` were set to."""
 
-    metrics_endpoint_auth: Annotated[
-        bool,
-        not_available(
-            "token and access review on the metrics port; true in a cluster only",
-            reason=f"{_PLAIN_METRICS}, it needs an API server to ask; restrict access otherwise"
-            " and set --metrics-endpoint-auth=false",
-        ),
-    ] = True
     metrics_client_ca_file: Annotated[
         str,
         not_available(
             "CA of client certificates on the metrics port",
-            reason=_PLAIN_METRICS,
+            reason=_NO_CLIENT_CERTIFICATES,
         ),
     ] = ""
     enable_pprof: Annotated[

@@ -20,6 +20,8 @@ from epp.kubernetes.leader_election import lease_name
 PERMISSIONS = "permissions"
 _API = "/apis/authorization.k8s.io/v1"
 _FOLLOWING = ("list", "watch")
+_NO_PRIORITY = "all requests have priority 0"
+_NO_SCRAPES = "scrapes are answered with 503 unless it runs with --metrics-endpoint-auth=false"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +34,8 @@ class Right:
     name: str = ""
     """Of the one object it is about; empty: all of them."""
     is_cluster_wide: bool = False
-    is_optional: bool = False
+    without: str = ""
+    """What happens without it, where that is no fault."""
 
     @property
     def rule(self) -> str:
@@ -71,18 +74,26 @@ def needed_rights(case: Case) -> Iterator[Right]:
         for verb in _FOLLOWING:
             yield Right(group=GROUP, resource="inferencepools", verb=verb, name=pool)
         for group, verb in product(OBJECTIVE_GROUPS, _FOLLOWING):
-            yield Right(group=group, resource="inferenceobjectives", verb=verb, is_optional=True)
+            yield Right(
+                group=group, resource="inferenceobjectives", verb=verb, without=_NO_PRIORITY
+            )
     if case.options.elects_leader:
         lease = lease_name(case.namespace, case.options.pool.name_in_cluster)
         yield Right(group="coordination.k8s.io", resource="leases", verb="create")
         for verb in ("get", "update"):
             yield Right(group="coordination.k8s.io", resource="leases", verb=verb, name=lease)
-    if case.has_metrics_auth:
+    if case.options.guards_metrics:
         for group, resource in (
             ("authentication.k8s.io", "tokenreviews"),
             ("authorization.k8s.io", "subjectaccessreviews"),
         ):
-            yield Right(group=group, resource=resource, verb="create", is_cluster_wide=True)
+            yield Right(
+                group=group,
+                resource=resource,
+                verb="create",
+                is_cluster_wide=True,
+                without="" if case.options.metrics_endpoint_auth else _NO_SCRAPES,
+            )
 
 
 async def _is_granted(case: Case, client: KubeClient, right: Right) -> bool:
@@ -115,10 +126,12 @@ def _missing(missing: Sequence[Right], who: str) -> Iterator[Finding]:
         text = f"{who} may not {verbs} {resource}"
         kind = "ClusterRole" if rights[0].is_cluster_wide else "Role"
         rules = "; ".join(right.rule for right in rights)
-        if rights[0].is_optional:
-            yield warning(PERMISSIONS, f"{text}: all requests have priority 0", f"{kind}: {rules}")
+        if without := rights[0].without:
+            yield warning(PERMISSIONS, f"{text}: {without}", f"{kind}: {rules}")
         else:
-            advice = f"add to the {kind} that is bound to it in this namespace: {rules}"
+            advice = f"add to the {kind} that is bound to it: {rules}"
+            if rights[0].is_cluster_wide:
+                advice += "; or let everybody scrape: --metrics-endpoint-auth=false"
             yield fault(PERMISSIONS, text, advice)
 
 

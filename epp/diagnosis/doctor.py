@@ -69,7 +69,6 @@ async def examine(
     options: ServeOptions,
     asked: DoctorOptions,
     *,
-    has_metrics_auth: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> Sequence[Finding]:
     """Carry out all checks."""
@@ -77,7 +76,6 @@ async def examine(
         options=options,
         asked=asked,
         is_in_pod=bool(environ.get("KUBERNETES_SERVICE_HOST")),
-        has_metrics_auth=has_metrics_auth,
     )
     runner = CheckRunner(seconds=min(asked.timeout, MOST_SECONDS), left_out=asked.skip)
     try:

@@ -30,7 +30,6 @@ class Case:
     options: ServeOptions
     asked: DoctorOptions
     is_in_pod: bool
-    has_metrics_auth: bool = False
     client: KubeClient | None = None
     reference: PickerReference | None = None
     pool: InferencePool | None = None

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from epp.observability import metric_catalogue as catalogue
 from epp.observability.instruments import ComputedGauges, FamilySet
 
+_REFUSALS = ("no-token", "invalid-token", "forbidden", "review-failed", "too-many-reviews")
+
 
 class ClusterMetrics:
     """Counts as the observer of what is listed and watched, and shows who leads."""
@@ -21,8 +23,11 @@ class ClusterMetrics:
         self._errors = build.counter(catalogue.INFORMER_WATCH_ERRORS)
         self._events = build.counter(catalogue.INFORMER_EVENTS)
         self._repairs = build.counter(catalogue.INFORMER_REPAIRS)
+        self._scrapes_refused = build.counter(catalogue.SCRAPES_REFUSED)
         for kind in ("invalid", "gone"):  # a rate needs its zero
             self._problems.labels((kind,))
+        for reason in _REFUSALS:
+            self._scrapes_refused.labels((reason,))
         self.last_contact = ComputedGauges(catalogue.INFORMER_LAST_CONTACT, self._ages)
 
     def synced(self, resource: str, is_synced: bool) -> None:
@@ -57,6 +62,10 @@ class ClusterMetrics:
     def pool_gone(self) -> None:
         """There is no InferencePool any more."""
         self._problems.labels(("gone",)).inc()
+
+    def scrape_refused(self, reason: str) -> None:
+        """Somebody was not let in at the metrics port."""
+        self._scrapes_refused.labels((reason,)).inc()
 
     def leads(self, leads: bool) -> None:
         """Whether this replica is the leader, where one is elected."""

@@ -367,6 +367,11 @@ UNMATCHED_PODS = GaugeSpec(
     name="epp_unmatched_pods",
     help="[ALPHA] Pods of the pool without an endpoint; `epp pool show` tells why.",
 )
+SCRAPES_REFUSED = CounterSpec(
+    name="epp_metrics_port_rejections_total",
+    help="[ALPHA] Requests to the metrics port that were refused, with --metrics-endpoint-auth.",
+    labels=("reason",),
+)
 LEADER = GaugeSpec(
     name="epp_leader",
     help="[ALPHA] With --ha-enable-leader-election, 1 while this replica leads, else 0.",
@@ -502,6 +507,7 @@ CATALOGUE = (
             INFORMER_WATCH_ERRORS,
             INFORMER_EVENTS,
             INFORMER_REPAIRS,
+            SCRAPES_REFUSED,
         ),
     ),
 )

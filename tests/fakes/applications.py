@@ -28,13 +28,14 @@ dataLayer: {injectDefaults: false}
 
 
 def options_for_tests(**others: object) -> ServeOptions:
-    """Free ports on loopback, and no time lost at the end."""
+    """Free ports on loopback that ask nobody for a token, and no time lost at the end."""
     values: dict[str, Any] = {
         "bind_address": "127.0.0.1",
         "secure_serving": False,
         "transport": TRANSPORT,
         "drain_timeout": 0.0,
         "shutdown_grace": 5.0,
+        "metrics_endpoint_auth": False,
         "config_text": "" if "config_file" in others else TAKING_TURNS,
         **dict.fromkeys(("grpc_port", "grpc_health_port", "metrics_port", "admin_port"), 0),
         **others,

@@ -23,7 +23,9 @@ def doctor_case(*, is_in_pod: bool = False, **flags: Any) -> Case:
     asked = {name: value for name, value in flags.items() if name in _ASKED}
     options = {name: value for name, value in flags.items() if name not in _ASKED}
     return Case(
-        options=ServeOptions(**{"pool_file": Path("pool.yaml"), **options}),
+        options=ServeOptions(
+            **{"pool_file": Path("pool.yaml"), "metrics_endpoint_auth": False, **options}
+        ),
         asked=DoctorOptions(**asked),
         is_in_pod=is_in_pod,
     )

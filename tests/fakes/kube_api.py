@@ -24,6 +24,8 @@ _SERVED = {
     ("", "pods"),
     ("inference.networking.k8s.io", "inferencepools"),
     ("coordination.k8s.io", "leases"),
+    ("authentication.k8s.io", "tokenreviews"),
+    ("authorization.k8s.io", "subjectaccessreviews"),
 }
 _KINDS = {
     "pods": "Pod",
@@ -88,6 +90,10 @@ class FakeKubeApi:
         self.seen: list[Seen] = []
         self.tokens: set[str] | None = None
         """Those that are accepted; None: any, and none at all."""
+        self.users: dict[str, str] = {}
+        """Names by token, as reviews tell them."""
+        self.path_rights: set[tuple[str, str, str]] = set()
+        """User, verb and path of what reviews allow."""
         self.watch_list: Literal["on", "off", "endless"] = "on"
         """`off`: as a server that knows but refuses it; `endless`: its end is never told."""
         self.longest_write: int | None = None
@@ -350,6 +356,8 @@ class FakeKubeApi:
 
     async def _single(self, request: web.Request, target: Target, seen: Seen) -> web.Response:
         body = await request.json() if request.can_read_body else {}
+        if target.resource.endswith("reviews"):
+            return web.json_response(self._reviewed(target, body), status=201)
         match seen.verb:
             case "get":
                 return web.json_response(self.store.get(target))
@@ -361,6 +369,19 @@ class FakeKubeApi:
                 return web.json_response(self.store.patch(target, body))
         grace = seen.query.get("gracePeriodSeconds")
         return web.json_response(self.store.delete(target, None if grace is None else int(grace)))
+
+    def _reviewed(self, target: Target, review: Manifest) -> Manifest:
+        spec = review["spec"]
+        if target.resource == "tokenreviews":
+            user = self.users.get(spec["token"])
+            if user is None:
+                return {**review, "status": {"user": {}, "error": "invalid bearer token"}}
+            groups = ["system:authenticated"]
+            status = {"authenticated": True, "user": {"username": user, "groups": groups}}
+            return {**review, "status": status}
+        asked = spec["nonResourceAttributes"]
+        allowed = (spec["user"], asked["verb"], asked["path"]) in self.path_rights
+        return {**review, "status": {"allowed": allowed}}
 
     def _page(self, target: Target, query: Mapping[str, str]) -> Manifest:
         version = int(query.get("resourceVersion") or 0)

@@ -12,7 +12,7 @@ from typing import Any
 from tests.fakes.kube_objects import Manifest
 
 _PATH = re.compile(
-    r"/api(?:s/(?P<group>[^/]+))?/(?P<version>[^/]+)/namespaces/(?P<namespace>[^/]+)"
+    r"/api(?:s/(?P<group>[^/]+))?/(?P<version>[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"
     r"/(?P<resource>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<subresource>[^/]+))?"
 )
 _PLURALS = {

@@ -229,6 +229,7 @@ OURS = [
     ("informer_watch_errors_total", "counter", "resource kind"),
     ("informer_events_total", "counter", "resource type"),
     ("informer_repairs_total", "counter", "resource"),
+    ("metrics_port_rejections_total", "counter", "reason"),
 ]
 TABLE = [
     *(

@@ -6,17 +6,21 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from epp.app.application import Application
 from epp.app.listeners import BoundPorts
 from epp.app.options import ServeOptions
+from epp.framework.errors import ConfigError
 from epp.gateway.service import SERVICE_NAME
 from epp.kubernetes.leader_election import ElectionTiming
 from tests.fakes.applications import (
+    TAKING_TURNS,
     answer,
     health,
     kubeconfig_for,
@@ -92,6 +96,41 @@ async def test_a_pool_that_is_created_later_makes_it_ready(
         assert await ready(ports) == "SERVING"
         assert await picks(ports.grpc) == {"10.0.0.1:8000", "10.0.0.1:8001"}
         assert (await pool_page(ports.admin))["problems"] == []
+
+
+async def test_scrapes_take_a_token_unless_said_otherwise(
+    kube: FakeKubeApi, options: ServeOptions
+) -> None:
+    kube.users = {"scraper": "prometheus"}
+    kube.path_rights = {("prometheus", "get", "/metrics")}
+    async with (
+        running(replace(options, metrics_endpoint_auth=None)) as (_, ports),
+        aiohttp.ClientSession(f"http://127.0.0.1:{ports.metrics}") as scraper,
+    ):
+        statuses = []
+        for token in ("scraper", "other"):
+            headers = {"Authorization": f"Bearer {token}"}
+            async with scraper.get("/metrics", headers=headers) as response:
+                statuses.append(response.status)
+
+        assert statuses == [200, 401]
+        assert (await get_page(ports.metrics, "/debug/plugins/state")).status == 401
+        assert (await get_page(ports.metrics, "/healthz")).status == 200
+        assert await health(ports.health, "liveness") == "SERVING"
+
+
+async def test_tokens_are_not_promised_where_the_configuration_lists_the_endpoints(
+    options: ServeOptions, tmp_path: Path
+) -> None:
+    listed = tmp_path / "endpoints.yaml"
+    listed.write_text("endpoints: [{name: a, address: 10.0.0.1, port: 8000}]")
+    discovery = f"{{type: file-discovery, name: f, parameters: {{path: {listed}}}}}"
+    config = TAKING_TURNS.replace("[{type: max", f"[{discovery}, {{type: max").replace(
+        "dataLayer: {", "dataLayer: {discovery: {pluginRef: f}, "
+    )
+
+    with pytest.raises(ConfigError, match="--metrics-endpoint-auth=true takes an API server"):
+        await Application(replace(options, config_text=config, metrics_endpoint_auth=True)).start()
 
 
 async def test_edits_of_the_pool_are_in_force_without_a_restart(

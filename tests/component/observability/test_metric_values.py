@@ -17,6 +17,10 @@ from typing import Any
 import pytest
 
 from epp import __version__
+from epp.admin.access import Access
+from epp.admin.http_port import HttpPort
+from epp.admin.metrics_guard import MetricsGuard
+from epp.admin.metrics_pages import metrics_pages
 from epp.app.assembly import RequestPathSettings
 from epp.config.descriptions import describe
 from epp.config.plugin_registry import PluginRegistry
@@ -24,8 +28,17 @@ from epp.datastore.inference_pool import FailureMode
 from epp.framework.metric_specs import MetricSpec
 from epp.framework.request_control import ResponseHeader
 from epp.gateway.overload import OverloadLimits
+from epp.kubernetes.access_reviews import KubeAccessReviews
 from epp.observability.metric_catalogue import CATALOGUE
-from tests.fakes.applications import TAKING_TURNS, kubeconfig_for, options_for_tests, picks, running
+from epp.observability.metrics import Metrics
+from tests.fakes.applications import (
+    TAKING_TURNS,
+    get,
+    kubeconfig_for,
+    options_for_tests,
+    picks,
+    running,
+)
 from tests.fakes.eventually import eventually
 from tests.fakes.failing_plugins import ONE, OWN, TWO, Clock
 from tests.fakes.gateway_client import Exchange, gateway_client
@@ -654,6 +667,24 @@ async def former_names_that_are_turned_off(folder: Path) -> AsyncIterator[int]:
     async with running(options_for_tests(pool_file=pool, deprecated_metrics=False)) as (_, ports):
         await picks(ports.grpc, 1)
         yield ports.metrics
+
+
+@scenario("""
+    epp_metrics_port_rejections_total{reason="no-token"} 1
+    epp_metrics_port_rejections_total{reason="invalid-token"} 0
+    epp_metrics_port_rejections_total{reason="forbidden"} 0
+    epp_metrics_port_rejections_total{reason="review-failed"} 0
+    epp_metrics_port_rejections_total{reason="too-many-reviews"} 0
+""")
+async def a_scrape_without_a_token(_: Path) -> AsyncIterator[int]:
+    metrics = Metrics()
+    async with fake_kube_api() as kube, kube.client() as client, page_of(metrics) as page:
+        guard = MetricsGuard(Access(KubeAccessReviews(client)), metrics.cluster.scrape_refused)
+        pages = metrics_pages(metrics, dict, guard)
+        guarded = HttpPort(pages, "127.0.0.1", 0, port_flag="--metrics-port")
+        await get(await guarded.start(), "/metrics")
+        yield page
+        await guarded.stop()
 
 
 def described() -> dict[str, MetricSpec]:

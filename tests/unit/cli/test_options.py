@@ -34,7 +34,6 @@ REFERENCE_DEFAULTS = {
     "--tls-min-version": "",
     "--tls-cipher-suites": "",
     "--health-checking": "false",
-    "--metrics-endpoint-auth": "true",
     "--metrics-client-ca-file": "",
     "--metrics-cert-dir": "",
     "--enable-pprof": "true",
@@ -81,9 +80,9 @@ OWN_DEFAULTS = {
     "--request-log": "false",
     "--deprecated-metrics": "true",
 }
-WITHOUT_DEFAULT = {"--pool-file", "--failure-mode", "--seed"}
+WITHOUT_DEFAULT = {"--pool-file", "--failure-mode", "--seed", "--metrics-endpoint-auth"}
 METRIC_FLAGS = [flag for flag in REFERENCE_DEFAULTS if flag.endswith("-metric")]
-DEPARTURES = {"--health-checking", "--metrics-endpoint-auth", *METRIC_FLAGS}
+DEPARTURES = {"--health-checking", *METRIC_FLAGS}
 
 POOL = ["--pool-file", "pool.yaml"]
 
@@ -179,6 +178,7 @@ def test_a_charts_arguments_start_without_a_word() -> None:
         pool_namespace="llm",
         ha_enable_leader_election=True,
         config_file=Path("/config/default-plugins.yaml"),
+        metrics_endpoint_auth=False,
     )
 
 
@@ -301,7 +301,6 @@ def test_a_certificate_nobody_uses_is_warned_about() -> None:
 @pytest.mark.parametrize(
     "argument",
     [
-        "--metrics-endpoint-auth",
         "--metrics-client-ca-file=/ca.pem",
     ],
 )
@@ -310,6 +309,31 @@ def test_a_flag_that_asks_for_what_is_missing_stops_the_start(argument: str) -> 
 
     assert problem.startswith(argument)
     assert "is not available in this version: " in problem
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_asked"),
+    [
+        (["--pool-name=a"], True),
+        (["--pool-name=a", "--metrics-endpoint-auth"], True),
+        (["--pool-name=a", "--metrics-endpoint-auth=false"], False),
+        (POOL, False),
+        ([*POOL, "--metrics-endpoint-auth=false"], False),
+    ],
+)
+def test_the_metrics_port_asks_for_tokens_where_there_is_a_cluster(
+    arguments: list[str], is_asked: bool
+) -> None:
+    command = parse_serve(arguments)
+
+    assert command.options.guards_metrics is is_asked
+    assert command.warnings == ()
+
+
+def test_tokens_can_not_be_asked_about_without_a_cluster() -> None:
+    (problem,) = problems_of(*POOL, "--metrics-endpoint-auth=true")
+
+    assert problem.startswith("--metrics-endpoint-auth=true takes an API server to ask")
 
 
 @pytest.mark.parametrize("transport", ["grpc", "native"])

@@ -40,8 +40,7 @@ def test_an_election_takes_its_own_lease() -> None:
 
 
 def test_authentication_of_the_metrics_port_takes_reviews() -> None:
-    case = doctor_case(pool_file=None, pool_name="llama")
-    case.has_metrics_auth = True
+    case = doctor_case(pool_file=None, pool_name="llama", metrics_endpoint_auth=None)
 
     added = [right for right in needed_rights(case) if right.is_cluster_wide]
 
