@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from epp.support.regular_files import read_regular_file
 from epp.support.yaml_documents import YamlDocumentsError, load_first_document
 
 MAX_BYTES = 64 * 2**20
+# Read a hundred times as slowly as JSON; bootstraps of people are small.
+_MAX_YAML_BYTES = 2**19
 _TIMEOUT = aiohttp.ClientTimeout(total=5)
 _CAMEL = re.compile(r"[a-z0-9]+(?:[A-Z][a-z0-9]*)+")
 _HUMP = re.compile(r"[A-Z]")
@@ -55,7 +58,7 @@ async def fetch_dump(address: HostPort) -> EnvoyDump:
                 content += chunk
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         raise ConfigError(f"{url}: {str(error) or type(error).__name__}") from error
-    return parse_dump(content, url)
+    return await asyncio.to_thread(parse_dump, content, url)
 
 
 def read_dump(path: Path) -> EnvoyDump:
@@ -73,7 +76,7 @@ def parse_dump(content: bytes, what: str) -> EnvoyDump:
         raise ConfigError(f"{what} is longer than {MAX_BYTES} bytes")
     try:
         parts = list(_mappings([_as_in_api(_document(content))]))
-    except (YamlDocumentsError, UnicodeDecodeError, RecursionError) as error:
+    except (YamlDocumentsError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{what} is no configuration of Envoy: {error}") from error
     clusters = [part for part in parts if _is_cluster(part)]
     if not clusters:
@@ -124,6 +127,8 @@ def _document(content: bytes) -> Any:
     try:
         return msgspec.json.decode(content)
     except (msgspec.MsgspecError, UnicodeDecodeError):
+        if len(content) > _MAX_YAML_BYTES:
+            raise
         return load_first_document(content.decode("utf-8-sig"))[0]
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Self
 
 import grpc
 import msgspec
@@ -100,12 +102,9 @@ class GatewayCall:
 @asynccontextmanager
 async def gateway_call(look: PortLook) -> AsyncIterator[GatewayCall]:
     """A connection to the port, over TLS if it speaks that."""
-    if look.speaks is Speaks.TLS:
-        async with _TlsRelay(look.address) as relay, _channel(relay.address, look) as call:
-            yield call
-    else:
-        async with _channel(look.address, look) as call:
-            yield call
+    tls = unverified_tls() if look.speaks is Speaks.TLS else None
+    async with _Relay(look.address, tls) as relay, _channel(relay.address, look) as call:
+        yield call
 
 
 @asynccontextmanager
@@ -120,18 +119,20 @@ async def _channel(target: HostPort, look: PortLook) -> AsyncIterator[GatewayCal
         yield GatewayCall(channel)
 
 
-class _TlsRelay:
-    """A port of this machine for the while, whose connections lead to the picker inside TLS.
+class _Relay:
+    """A port of this machine for the while, whose connections lead to the picker.
 
-    grpcio can't be told to take any certificate; gateways take any.
+    grpcio can't be told to take any certificate, as gateways do, and looks names up in a way of
+    its own.
     """
 
-    def __init__(self, target: HostPort) -> None:
+    def __init__(self, target: HostPort, tls: ssl.SSLContext | None) -> None:
         self._target = target
+        self._tls = tls
         self._server: asyncio.Server | None = None
         self.address = HostPort("127.0.0.1", 0)
 
-    async def __aenter__(self) -> _TlsRelay:
+    async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, self.address.host, 0)
         port: int = self._server.sockets[0].getsockname()[1]
         self.address = HostPort(self.address.host, port)
@@ -143,9 +144,7 @@ class _TlsRelay:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            far_reader, far_writer = await asyncio.open_connection(
-                *self._target, ssl=unverified_tls()
-            )
+            far_reader, far_writer = await asyncio.open_connection(*self._target, ssl=self._tls)
             async with asyncio.TaskGroup() as group:
                 group.create_task(_pass_on(reader, far_writer))
                 group.create_task(_pass_on(far_reader, writer))

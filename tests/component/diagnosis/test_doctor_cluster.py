@@ -40,12 +40,9 @@ async def kube() -> AsyncIterator[FakeKubeApi]:
 
 async def examined(kube: FakeKubeApi, folder: Path, **flags: Any) -> dict[str, list[Finding]]:
     """What was found, by check; in a cluster that knows no reviews and no Services."""
-    options = options_for_tests(
-        pool_name="pool",
-        pool_namespace="models",
-        kubeconfig=kubeconfig_for(kube.url, folder),
-        **flags,
-    )
+    kubeconfig = kubeconfig_for(kube.url, folder)
+    named = {"pool_name": "pool", "pool_namespace": "models", "kubeconfig": kubeconfig}
+    options = options_for_tests(**{**named, **flags})
     findings: dict[str, list[Finding]] = {}
     for finding in await examine(options, DoctorOptions(), environ={}):
         findings.setdefault(finding.check, []).append(finding)
@@ -219,6 +216,25 @@ async def test_pods_that_are_nearly_selected_are_told_with_what_is_missing(
     assert found.verdict is FAULT
     assert found.found == "no pod of models has app=llama,tier=gpu"
     assert "models/near has tier=cpu, not tier=gpu, models/stranger has no app" in found.advice
+
+
+async def test_pods_of_a_selector_are_looked_at_without_a_pool(
+    kube: FakeKubeApi, tmp_path: Path
+) -> None:
+    await running_pod(kube, "a")
+    await running_pod(kube, "b", labels={"app": "other"})
+
+    found = await examined(
+        kube,
+        tmp_path,
+        pool_name="",
+        endpoint_selector="app in (llama)",
+        endpoint_target_ports=(8000,),
+        pod_name="epp-1-2",
+    )
+
+    assert [each.verdict for each in found["pool"]] == [OK]
+    assert found["pods"][0].found == "pods with endpoints: 1 of 1; endpoints: 1"
 
 
 async def test_containers_that_declare_other_ports_are_a_warning(

@@ -11,11 +11,16 @@ from typing import Any
 
 import pytest
 
+from epp.admin.pool_view import PoolView
 from epp.app.listeners import BoundPorts
+from epp.diagnosis.checks_envoy import look_at_gateway
+from epp.diagnosis.checks_picker import look_at_health
 from epp.diagnosis.checks_port import look_at_picker_port
 from epp.diagnosis.doctor import examine
 from epp.diagnosis.doctor_findings import Finding, Verdict
 from epp.diagnosis.doctor_options import DoctorOptions, HostPort
+from epp.diagnosis.port_look import PortLook, Speaks
+from epp.gateway.health import HealthConditions
 from epp.transport.certificates import CertificatePair, self_signed_pair
 from tests.fakes.applications import options_for_tests, running
 from tests.fakes.certificates import write_pair
@@ -265,3 +270,37 @@ async def test_an_expired_certificate_is_told_and_gateways_go_on(
     assert (found.check, found.verdict) == ("picker-certificate", WARNING)
     assert "expired on" in found.found
     assert verdicts(findings)["picker-exchange"] is OK
+
+
+async def test_a_replica_that_does_not_lead_is_no_fault(file: Path) -> None:
+    reasons = HealthConditions(has_election=True, is_synced=True).not_ready_reasons()
+    settings = options_for_tests(pool_file=file, transport="native", drain_timeout=60.0)
+    async with running(settings) as (application, ports):
+        stopping = asyncio.create_task(application.stop())
+        await asyncio.sleep(0)
+        case = doctor_case()
+        case.port = PortLook(address=address(ports.grpc), speaks=Speaks.PLAINTEXT)
+        case.pool_view = PoolView(
+            pool=None,
+            failure_mode_in_force="FailClose",
+            ready=False,
+            not_ready_reasons=reasons,
+            endpoints=[],
+        )
+        (found,) = await look_at_health(case)
+        application.stop_at_once()
+        await stopping
+
+    assert found.verdict is WARNING
+    assert found.found == "NOT_SERVING: this replica is not the leader"
+
+
+async def test_another_server_in_the_place_of_envoys_admin_port_is_a_fault(
+    model_server: PageServer,
+) -> None:
+    model_server.reply = answer(b"", "404 Not Found")
+
+    (found,) = await look_at_gateway(doctor_case(envoy_admin=address(model_server.port)))
+
+    assert found.verdict is FAULT
+    assert "/config_dump: HTTP status 404" in found.found

@@ -53,3 +53,8 @@ def test_what_is_nested_without_end_is_refused() -> None:
 
     with pytest.raises(ConfigError, match="no configuration of Envoy"):
         parse_dump(content, "it")
+
+
+def test_what_is_long_has_to_be_json() -> None:
+    with pytest.raises(ConfigError, match="no configuration of Envoy"):
+        parse_dump(b"clusters: [" + b"a, " * 2**18 + b"]", "it")
