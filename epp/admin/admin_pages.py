@@ -9,6 +9,7 @@ import msgspec
 from aiohttp import web
 
 from epp.admin.dry_run import MOST_DRY_RUN_BYTES
+from epp.admin.host_guard import refuse_other_hosts
 from epp.admin.page_headers import add_page_headers
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ def admin_pages(read_pool: Callable[[], PoolView], *groups: PageGroup) -> web.Ap
     async def pool(_request: web.Request) -> web.Response:
         return web.Response(body=msgspec.json.encode(read_pool()), content_type="application/json")
 
-    application = web.Application(client_max_size=MOST_DRY_RUN_BYTES)
+    application = web.Application(
+        client_max_size=MOST_DRY_RUN_BYTES, middlewares=[refuse_other_hosts]
+    )
     application.router.add_get("/pool", pool, allow_head=False)
     for group in groups:
         group.add_to(application.router)

@@ -84,3 +84,11 @@ def test_serve_needs_only_what_requirements_lock_installs(installed: Path) -> No
 
     assert Path(imported["file"]).is_relative_to(installed)
     assert {"standalone", "simulator"}.isdisjoint(imported["rooms"])
+
+
+def test_the_wheel_holds_the_files_of_the_console(wheel: Path) -> None:
+    names = ZipFile(wheel).namelist()
+
+    files = {str(path.relative_to(ROOT)) for path in ROOT.glob("epp/admin/console/*")}
+    assert "epp/admin/console/index.html" in files
+    assert {name for name in names if name.startswith("epp/admin/console/")} == files

@@ -1,0 +1,294 @@
+"""The console in a real browser, over a picker in this process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epp.app.listeners import BoundPorts
+from tests.fakes.applications import options_for_tests, running
+from tests.fakes.browser import Page, browser_page, installed_browser
+from tests.fakes.gateway_client import gateway_client
+from tests.fakes.pool_files import MANIFEST
+
+BROWSER = installed_browser()
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(BROWSER is None, reason="no Chromium: apt install chromium-headless-shell"),
+]
+
+# Scored, and nobody is asked for metrics.
+IN_FLIGHT = """
+plugins: [{type: active-request-scorer}, {type: max-score-picker}]
+schedulingProfiles:
+- name: default
+  plugins: [{pluginRef: active-request-scorer, weight: 3}, {pluginRef: max-score-picker}]
+dataLayer: {injectDefaults: false}
+"""
+MARKUP = "<img src=x onerror=alert(1)>"
+ROWS = "document.querySelectorAll('#endpoints-rows tr').length"
+DECISIONS = "document.querySelectorAll('#decisions-rows > tr').length"
+CONTRAST = """
+(() => {
+  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const parts = (colour) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    const [red, green, blue, alpha] = canvas.getImageData(0, 0, 1, 1).data;
+    return [red, green, blue, alpha / 255];
+  };
+  const over = (top, below) => [0, 1, 2].map((at) => top[at] * top[3] + below[at] * (1 - top[3]));
+  const light = (colour) => {
+    const [red, green, blue] = colour.map((each) => {
+      const part = each / 255;
+      return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const back = (element) => {
+    const chain = [];
+    for (let each = element; each; each = each.parentElement) chain.unshift(each);
+    return chain.reduce((below, each) => over(parts(getComputedStyle(each).backgroundColor), below),
+      [255, 255, 255]);
+  };
+  const ratio = (element) => {
+    const below = back(element);
+    const pair = [light(below), light(over(parts(getComputedStyle(element).color), below))];
+    return (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
+  };
+  const shown = (element) => element.offsetParent !== null
+    && [...element.childNodes].some((each) => each.nodeType === 3 && each.textContent.trim());
+  return [...document.querySelectorAll('body *')].filter(shown)
+    .map((element) => [element.tagName + '.' + element.className, ratio(element)]);
+})()
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Console:
+    page: Page
+    ports: BoundPorts
+    pool_file: Path
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.ports.admin}/"
+
+
+def write_pool(path: Path, count: int) -> None:
+    entries = "".join(
+        f"- {{name: pod-{number}, address: 10.0.{number // 250}.{number % 250 + 1}}}\n"
+        for number in range(count)
+    )
+    path.write_text(f"{MANIFEST}endpoints:\n{entries}")
+
+
+@asynccontextmanager
+async def console_of(folder: Path, count: int, **options: Any) -> AsyncIterator[Console]:
+    """The console over so many endpoints, opened."""
+    assert BROWSER is not None
+    pool_file = folder / "pool.yaml"
+    write_pool(pool_file, count)
+    settings = options_for_tests(pool_file=pool_file, config_text=IN_FLIGHT, **options)
+    async with (
+        running(settings) as (_, ports),
+        browser_page(BROWSER, folder / "browser") as page,
+    ):
+        console = Console(page=page, ports=ports, pool_file=pool_file)
+        await page.open(console.address)
+        await page.wait_for(f"document.readyState === 'complete' && {ROWS} > 0")
+        await page.wait_for("document.querySelector('#document').textContent !== ''")
+        yield console
+        assert page.complaints == []
+
+
+@pytest.fixture
+async def console(tmp_path: Path) -> AsyncIterator[Console]:
+    async with console_of(tmp_path, 3) as console:
+        yield console
+
+
+async def send(console: Console, request_id: str, model: str = "m") -> None:
+    """A request that is decided and then given up."""
+    async with gateway_client(console.ports.grpc) as client:
+        exchange = client.exchange()
+        body = b'{"model":"%s","prompt":"a"}' % model.encode()
+        await exchange.post(body, {"x-request-id": request_id})
+        await exchange.picked()
+        exchange.cancel()
+
+
+async def test_it_shows_the_pool_and_the_configuration_of_a_ready_picker(console: Console) -> None:
+    page = console.page
+
+    assert await page.text("#readiness") == "Ready"
+    assert "default/pool" in await page.text("#pool")
+    assert "FailClose" in await page.text("#pool")
+    assert await page.text("#version") != ""
+    assert "kind: EndpointPickerConfig" in await page.text("#document")
+    assert "10.0.0.2:8000" in await page.text("#endpoints-rows")
+    assert await page.evaluate(ROWS) == 3
+
+
+async def test_a_decision_appears_and_tells_its_scores_when_it_is_opened(console: Console) -> None:
+    page = console.page
+    await send(console, "request-1")
+    await page.wait_for(f"{DECISIONS} === 1")
+
+    await page.evaluate("document.querySelector('.expander').click()")
+    await page.wait_for("document.querySelectorAll('.detail tbody tr').length === 3")
+
+    assert "request-1" in await page.text("#decisions-rows")
+    assert "active-request-scorer \N{MULTIPLICATION SIGN} 3" in await page.text(".detail")
+
+
+async def test_what_is_opened_stays_open_while_others_arrive(console: Console) -> None:
+    page = console.page
+    await send(console, "request-1")
+    await page.wait_for(f"{DECISIONS} === 1")
+    await page.evaluate("document.querySelector('.expander').click()")
+    await page.wait_for("document.querySelector('.detail tbody')")
+
+    await send(console, "request-2")
+    await page.wait_for(f"{DECISIONS} === 3")
+
+    expanded = "[...document.querySelectorAll('.expander')].map((each) => each.ariaExpanded)"
+    assert await page.evaluate(expanded) == ["false", "true"]
+    after = "document.querySelector('.detail').previousSibling.textContent.includes('request-1')"
+    assert await page.evaluate(after)
+
+
+async def test_names_that_clients_choose_stay_text(console: Console) -> None:
+    page = console.page
+
+    await send(console, MARKUP, MARKUP)
+    await page.wait_for(f"{DECISIONS} === 1")
+
+    assert MARKUP in await page.text("#decisions-rows")
+    assert await page.evaluate("document.querySelectorAll('img').length") == 0
+
+
+async def test_nothing_is_asked_of_anybody_else(console: Console) -> None:
+    await send(console, "request-1")
+    await console.page.wait_for(f"{DECISIONS} === 1")
+
+    asked = [url for url in console.page.requests if url != "about:blank"]
+    assert asked
+    assert [url for url in asked if not url.startswith(console.address)] == []
+
+
+async def test_the_keyboard_reaches_everything_in_the_order_of_the_page(console: Console) -> None:
+    page = console.page
+    await send(console, "request-1")
+    await page.wait_for(f"{DECISIONS} === 1")
+    await page.evaluate("document.querySelector('#document').parentElement.open = true")
+    name = (
+        "((each) => each.id || (each.role === 'group'"
+        " ? 'group ' + document.getElementById(each.getAttribute('aria-labelledby')).textContent"
+        " : each.textContent))(document.activeElement)"
+    )
+    outline = "getComputedStyle(document.activeElement).outlineStyle"
+
+    reached: list[str] = []
+    while not reached or reached[-1] != "document":
+        await page.press("Tab")
+        reached.append(await page.evaluate(name))
+        assert await page.evaluate(outline) != "none", reached
+
+    heads = await page.evaluate(
+        "[...document.querySelectorAll('#endpoints-head th')].map((each) => each.textContent)"
+    )
+    assert reached[:3] == ["Skip to the endpoints", "pause", "filter"]
+    assert reached[3:] == [
+        "group Endpoints",
+        *heads,
+        "group Decisions",
+        await page.evaluate("document.querySelector('.expander').textContent"),
+        "As resolved",
+        "document",
+    ]
+
+
+async def test_a_decision_is_opened_by_the_keyboard(console: Console) -> None:
+    page = console.page
+    await send(console, "request-1")
+    await page.wait_for(f"{DECISIONS} === 1")
+    await page.evaluate("document.querySelector('.expander').focus()")
+
+    await page.press("Enter", "\r")
+
+    await page.wait_for("document.querySelector('.detail tbody')")
+
+
+async def test_columns_sort_and_tell_it(console: Console) -> None:
+    page = console.page
+    first = "document.querySelector('#endpoints-rows th').textContent"
+    assert "pod-0" in await page.evaluate(first)
+
+    await page.evaluate("document.querySelector('#endpoints-head button').click()")
+
+    assert "pod-2" in await page.evaluate(first)
+    order = "document.querySelector('#endpoints-head th').getAttribute('aria-sort')"
+    assert await page.evaluate(order) == "descending"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_text_stands_out_from_what_is_behind_it(console: Console, scheme: str) -> None:
+    page = console.page
+    await page.prefer(scheme)
+    await send(console, "request-1")
+    await page.wait_for(f"{DECISIONS} === 1")
+    await page.evaluate("document.querySelector('.expander').click()")
+    await page.wait_for("document.querySelector('.detail td[data-heat=\"5\"]')")
+    await page.evaluate(
+        "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
+    )
+
+    ratios = await page.evaluate(CONTRAST)
+
+    assert len(ratios) > 60
+    assert [each for each in ratios if each[1] < 4.5] == []
+
+
+async def test_it_asks_nothing_while_it_is_paused(console: Console) -> None:
+    page = console.page
+    await page.evaluate("document.querySelector('#pause').click()")
+    await send(console, "request-1")
+    asked = len(page.requests)
+
+    await page.evaluate("new Promise((resolve) => setTimeout(resolve, 1500))")
+
+    assert len(page.requests) - asked <= 2  # a round that was under way
+    await page.evaluate("document.querySelector('#pause').click()")
+    await page.wait_for(f"{DECISIONS} === 1")
+
+
+async def test_of_a_thousand_endpoints_a_hundred_rows_are_made(tmp_path: Path) -> None:
+    async with console_of(tmp_path, 1000) as console:
+        page = console.page
+        assert await page.evaluate(ROWS) == 100
+        assert (await page.text("#endpoints-count")).startswith("1000 endpoints")
+
+        await page.evaluate("document.querySelector('#more').click()")
+        assert await page.evaluate(ROWS) == 200
+
+        await page.evaluate(
+            "(() => { const filter = document.querySelector('#filter');"
+            " filter.value = 'pod-77'; filter.dispatchEvent(new Event('input')); })()"
+        )
+        assert await page.evaluate(ROWS) == 11
+        assert await page.evaluate("document.querySelector('#more').hidden")
+
+
+async def test_it_says_that_decisions_are_not_kept(tmp_path: Path) -> None:
+    async with console_of(tmp_path, 1, decision_log_size=0) as console:
+        text = await console.page.wait_for("document.querySelector('#decisions-count').textContent")
+
+        assert text == "decisions are not kept: --decision-log-size is 0"
+        console.page.complaints.clear()  # Chromium tells of every answer from 400 on
