@@ -43,7 +43,7 @@ def banner(running: Running) -> str:
         (f"http://{where.envoy_admin}", "Envoy: admin pages"),
         (str(where.ext_proc), "EPP: ext_proc, asked by Envoy"),
         (f"http://{where.metrics}/metrics", "EPP: metrics"),
-        (f"http://{where.admin}/pool", f"EPP: as a table, epp pool show --admin {where.admin}"),
+        (f"http://{where.admin}", f"EPP: console; a table: epp pool show --admin {where.admin}"),
         *((f"http://{address}", name) for name, address in running.servers[:SHOWN_SERVERS]),
     ]
     if (hidden := len(running.servers) - SHOWN_SERVERS) > 0:

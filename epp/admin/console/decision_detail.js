@@ -22,6 +22,7 @@ function facts(decision) {
   const phases = decision.phases.map(({ name, seconds }) => `${name} ${duration(seconds)}`);
   const pool = decision.poolSize === null ? [] : [`${plural(decision.poolSize, "endpoint")} in the pool`];
   return [
+    `request ${decision.requestId}`,
     decision.path,
     `priority ${decision.priority}`,
     `fairness id ${decision.fairnessId}`,

@@ -68,7 +68,7 @@ export class DecisionTable {
       "tr",
       {},
       element("th", { scope: "row" }, button),
-      element("td", { class: "name", text: decision.requestId, title: decision.requestId }),
+      element("td", { class: "name id", text: decision.requestId, title: decision.requestId }),
       element("td", { class: "name", text: model, title: model }),
       element("td", { class: OUTCOME_CLASSES[decision.outcome], text: decision.outcome }),
       element("td", { text: decision.endpoints[0] ?? "–", title: decision.endpoints.join(", ") }),

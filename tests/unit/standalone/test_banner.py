@@ -42,6 +42,12 @@ def test_the_banner_tells_how_to_ask_this_picker_about_the_pool() -> None:
     assert "epp pool show --admin 127.0.0.1:9091\n" in banner(running())
 
 
+def test_the_banner_names_the_console() -> None:
+    (line,) = [line for line in banner(running()).splitlines() if "console" in line]
+
+    assert line.split()[0] == "http://127.0.0.1:9091"
+
+
 @pytest.mark.parametrize(("fail_open", "mode"), [(True, "FailOpen"), (False, "FailClose")])
 def test_the_banner_says_what_a_failure_means(fail_open: bool, mode: str) -> None:
     assert f"failure mode {mode}:" in banner(running(fail_open=fail_open))
