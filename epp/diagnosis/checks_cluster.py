@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
+import aiohttp
 import msgspec
 
 from epp.diagnosis.doctor_case import Case
@@ -16,6 +17,7 @@ from epp.kubernetes.client import KubeClient, KubeStatusError, KubeUnreachable, 
 
 CLUSTER, CLOCK = "cluster", "clock"
 _OF_PROXIES = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE)
+_SECONDS = 4.0
 _NOTICEABLE_SECONDS = 5.0
 _HARMFUL_SECONDS = 60.0
 
@@ -46,7 +48,10 @@ async def look_at_cluster(case: Case, now: Callable[[], float] = time.time) -> I
 
 
 async def _ask_version(client: KubeClient) -> tuple[int, bytes, str]:
-    async with client.request("GET", "/version") as response:
+    timeout = aiohttp.ClientTimeout(total=_SECONDS)
+    async with client.request(
+        "GET", "/version", timeout=timeout, response_timeout=_SECONDS
+    ) as response:
         if response.status in (HTTPStatus.UNAUTHORIZED, *_OF_PROXIES):
             raise await status_error(response)
         return response.status, await response.read(), response.headers.get("Date", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ _CAMEL = re.compile(r"[a-z0-9]+(?:[A-Z][a-z0-9]*)+")
 _HUMP = re.compile(r"[A-Z]")
 _OK = 200
 _DEEPEST = 200
+_TELLING = frozenset(("@type", "match", "name"))
 
 Part = Mapping[str, Any]
 
@@ -75,9 +76,11 @@ def parse_dump(content: bytes, what: str) -> EnvoyDump:
     if len(content) > MAX_BYTES:
         raise ConfigError(f"{what} is longer than {MAX_BYTES} bytes")
     try:
-        parts = list(_mappings([_as_in_api(_document(content))]))
+        reader = _Reader()
+        reader.read(_document(content))
     except (YamlDocumentsError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{what} is no configuration of Envoy: {error}") from error
+    parts = reader.parts
     clusters = [part for part in parts if _is_cluster(part)]
     if not clusters:
         raise ConfigError(f"{what} is no configuration of Envoy: it has no cluster")
@@ -132,24 +135,32 @@ def _document(content: bytes) -> Any:
         return load_first_document(content.decode("utf-8-sig"))[0]
 
 
-def _mappings(value: Any) -> Iterator[dict[str, Any]]:
-    """Every mapping there is, outermost first."""
-    if isinstance(value, dict):
-        yield value
-    for item in value.values() if isinstance(value, dict) else value:
-        if isinstance(item, (dict, list)):
-            yield from _mappings(item)
+class _Reader:
+    """Spells field names as the API does, where tools write camelCase, and keeps telling parts."""
 
+    def __init__(self) -> None:
+        self.parts: list[dict[str, Any]] = []
+        self._names: dict[str, str] = {}
 
-def _as_in_api(value: Any, depth: int = 0) -> Any:
-    """The same with field names in the spelling of the API: tools write camelCase."""
-    if depth > _DEEPEST:
-        raise RecursionError("nested too deep")
-    if isinstance(value, list):
-        return [_as_in_api(item, depth + 1) for item in value]
-    if isinstance(value, dict):
-        return {_snake_case(str(key)): _as_in_api(item, depth + 1) for key, item in value.items()}
-    return value
+    def read(self, value: Any, depth: int = 0) -> Any:
+        """The same value in the spelling of the API."""
+        if depth > _DEEPEST:
+            raise RecursionError("nested too deep")
+        if isinstance(value, list):
+            return [self.read(item, depth + 1) for item in value]
+        if not isinstance(value, dict):
+            return value
+        part = {self._spelled(key): self.read(item, depth + 1) for key, item in value.items()}
+        if not _TELLING.isdisjoint(part):
+            self.parts.append(part)
+        return part
+
+    def _spelled(self, key: object) -> str:
+        name = str(key)
+        spelled = self._names.get(name)
+        if spelled is None:
+            spelled = self._names[name] = _snake_case(name)
+        return spelled
 
 
 def _snake_case(name: str) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Self
 
 import grpc
 import msgspec
@@ -15,14 +14,15 @@ from grpc_health.v1 import health_pb2
 
 from epp.diagnosis.doctor_options import HostPort
 from epp.diagnosis.port_look import PortLook, Speaks, unverified_tls
+from epp.diagnosis.port_relay import PortRelay
 from epp.gateway.health import EXT_PROC_SERVICE
 from epp.gateway.messages import DESTINATION_HEADER, DESTINATION_NAMESPACE
 from epp.gateway.service import METHOD
 from epp.wire import ext_proc_pb2 as wire
 
 _HEALTH = "/grpc.health.v1.Health/Check"
-_PIECE = 1 << 16
 _NO_LIMIT = -1
+_CALL_SECONDS = 4.0
 _REJECTION_REASON = "x-llm-d-request-dropped-reason"
 
 
@@ -52,24 +52,18 @@ class Trial:
 
 
 class GatewayCall:
-    """A connection to a picker."""
+    """A connection to a picker.
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    Calls block, in threads: grpc.aio forgets what was answered by a call that ends while it
+    writes, as one does that is refused.
+    """
+
+    def __init__(self, channel: grpc.Channel) -> None:
         self._channel = channel
 
     async def health(self) -> str:
         """The name of the status that Envoy's health check is told; raises `CallFailed`."""
-        check = self._channel.unary_unary(
-            _HEALTH,
-            health_pb2.HealthCheckRequest.SerializeToString,
-            health_pb2.HealthCheckResponse.FromString,
-        )
-        request = health_pb2.HealthCheckRequest(service=EXT_PROC_SERVICE)
-        try:
-            answer = await check(request)
-        except grpc.aio.AioRpcError as error:
-            raise _failed(error) from error
-        return str(health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status))
+        return await asyncio.to_thread(self._health)
 
     async def trial(self, model: str) -> tuple[Trial, bytes]:
         """The answer to a completion request, and the body that was sent.
@@ -77,33 +71,54 @@ class GatewayCall:
         The call is cancelled then, as by a gateway whose client has left: there is no model server
         that gets anything. Raises `CallFailed`.
         """
+        content = {"model": model, "prompt": "epp doctor", "max_tokens": 1}
+        body = msgspec.json.encode(content)
+        return await asyncio.to_thread(self._trial, body), body
+
+    def _health(self) -> str:
+        check = self._channel.unary_unary(
+            _HEALTH,
+            health_pb2.HealthCheckRequest.SerializeToString,
+            health_pb2.HealthCheckResponse.FromString,
+        )
+        request = health_pb2.HealthCheckRequest(service=EXT_PROC_SERVICE)
+        try:
+            answer = check(request, timeout=_CALL_SECONDS)
+        except grpc.RpcError as error:
+            raise _failed(error) from error
+        return str(health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status))
+
+    def _trial(self, body: bytes) -> Trial:
         method = self._channel.stream_stream(
             METHOD,
             wire.ProcessingRequest.SerializeToString,
             wire.ProcessingResponse.FromString,
         )
-        content = {"model": model, "prompt": "epp doctor", "max_tokens": 1}
-        body = msgspec.json.encode(content)
-        call = method()
-        trial = Trial()
+        trial, is_over = Trial(), threading.Event()
+
+        def messages() -> Iterator[wire.ProcessingRequest]:
+            yield _headers(len(body))
+            yield _body(body)
+            is_over.wait()  # Envoy does not half-close before the response
+
+        call = method(messages(), timeout=_CALL_SECONDS)
         try:
-            with suppress(asyncio.InvalidStateError):  # it has ended: what it says is still read
-                await call.write(_headers(len(body)))
-                await call.write(_body(body))
-            while not _take(trial, await call.read()):
-                pass
-        except grpc.aio.AioRpcError as error:
+            for answer in call:
+                if _take(trial, answer):
+                    break
+        except grpc.RpcError as error:
             raise _failed(error) from error
         finally:
+            is_over.set()
             call.cancel()
-        return trial, body
+        return trial
 
 
 @asynccontextmanager
 async def gateway_call(look: PortLook) -> AsyncIterator[GatewayCall]:
     """A connection to the port, over TLS if it speaks that."""
     tls = unverified_tls() if look.speaks is Speaks.TLS else None
-    async with _Relay(look.address, tls) as relay, _channel(relay.address, look) as call:
+    async with PortRelay(look.address, tls) as relay, _channel(relay.address, look) as call:
         yield call
 
 
@@ -115,54 +130,11 @@ async def _channel(target: HostPort, look: PortLook) -> AsyncIterator[GatewayCal
         ("grpc.default_authority", look.address.host),
         ("grpc.enable_http_proxy", 0),
     ]
-    async with grpc.aio.insecure_channel(str(target), options=options) as channel:
-        yield GatewayCall(channel)
-
-
-class _Relay:
-    """A port of this machine for the while, whose connections lead to the picker.
-
-    grpcio can't be told to take any certificate, as gateways do, and looks names up in a way of
-    its own.
-    """
-
-    def __init__(self, target: HostPort, tls: ssl.SSLContext | None) -> None:
-        self._target = target
-        self._tls = tls
-        self._server: asyncio.Server | None = None
-        self.address = HostPort("127.0.0.1", 0)
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, self.address.host, 0)
-        port: int = self._server.sockets[0].getsockname()[1]
-        self.address = HostPort(self.address.host, port)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            far_reader, far_writer = await asyncio.open_connection(*self._target, ssl=self._tls)
-            async with asyncio.TaskGroup() as group:
-                group.create_task(_pass_on(reader, far_writer))
-                group.create_task(_pass_on(far_reader, writer))
-        except (OSError, ExceptionGroup):
-            pass
-        finally:
-            writer.transport.abort()
-
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    channel = grpc.insecure_channel(str(target), options=options)
     try:
-        while data := await reader.read(_PIECE):
-            writer.write(data)
-            await writer.drain()
-    except ConnectionError:
-        pass
+        yield GatewayCall(channel)
     finally:
-        writer.transport.abort()
+        await asyncio.to_thread(channel.close)
 
 
 def _headers(length: int) -> wire.ProcessingRequest:
@@ -189,10 +161,8 @@ def _body(body: bytes) -> wire.ProcessingRequest:
     return wire.ProcessingRequest(request_body=wire.HttpBody(body=body, end_of_stream=True))
 
 
-def _take(trial: Trial, answer: object) -> bool:
+def _take(trial: Trial, answer: wire.ProcessingResponse) -> bool:
     """Note what the answer says; whether it is the last one."""
-    if not isinstance(answer, wire.ProcessingResponse):
-        return True  # the end of the stream
     kind = answer.WhichOneof("response")
     namespaces = answer.dynamic_metadata.fields
     if DESTINATION_NAMESPACE in namespaces:
@@ -221,5 +191,7 @@ def _header(mutation: wire.HeaderMutation, name: str) -> str | None:
     return None
 
 
-def _failed(error: grpc.aio.AioRpcError) -> CallFailed:
+def _failed(error: grpc.RpcError) -> CallFailed:
+    # What calls raise is a call as well, which the type does not say.
+    assert isinstance(error, grpc.Call)
     return CallFailed(error.code().name, error.details() or "")
