@@ -19,6 +19,7 @@ from epp.admin.decision_pages import DecisionPages
 from epp.admin.pool_view import PoolView, view_pool
 from epp.app.assembly import build_request_path
 from epp.app.cluster import Cluster
+from epp.app.happenings import Standing, Watchman
 from epp.app.listeners import BoundPorts, Listeners
 from epp.app.metrics_access import metrics_guard
 from epp.app.object_feeds import ObjectFeeds
@@ -216,6 +217,24 @@ class Application:
             self._elector = elector
             self._health.doubt_leader(lambda: elector.is_leader)
             self._election = self._background.spawn(self._elect(elector), "leader election")
+        if options.emit_events:
+            writer = cluster.event_writer(self._metrics.cluster.event_told)
+            self._keep_running("events", writer.run)
+            self._keep_running("happenings", Watchman(self._standing, writer.tell).run)
+
+    def _standing(self) -> Standing:
+        snapshot, outliers = self._datastore.snapshot(), self._path.outliers
+        knows_pool = snapshot.synced and snapshot.pool is not None
+        return Standing(
+            plan=self._picking.plan,
+            config_problem=self._picking.problem,
+            pool_problem=None if self._cluster is None else self._cluster.pool_rejection,
+            endpoints=len(snapshot.endpoints) if knows_pool else None,
+            ejected=frozenset(
+                endpoint.address for endpoint in snapshot.endpoints if outliers.is_ejected(endpoint)
+            ),
+            leads=None if self._elector is None else self._elector.is_leader,
+        )
 
     def _follow_listed_endpoints(self, discovery: EndpointDiscovery) -> None:
         file = PoolFileSource(

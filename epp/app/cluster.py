@@ -14,6 +14,7 @@ from epp.datastore.datastore import Datastore
 from epp.framework.data_layer import KubernetesEvent, KubernetesExtractor, KubernetesSource
 from epp.kubernetes.access_reviews import KubeAccessReviews
 from epp.kubernetes.client import KubeClient
+from epp.kubernetes.events import PoolEventWriter
 from epp.kubernetes.leader_election import ElectionTiming, LeaderElector, lease_name
 from epp.kubernetes.lease_client import KubeLease
 from epp.kubernetes.object_feed import ObjectFeed
@@ -35,6 +36,7 @@ class Cluster:
         self._options = options
         self._pool = options.pool
         self._rng = random.Random(options.seed)
+        self._pool_source: KubernetesPoolSource | None = None
 
     @classmethod
     async def connect(cls, options: ServeOptions) -> Self:
@@ -46,12 +48,13 @@ class Cluster:
         """What keeps the datastore in step with the pool, or with the selected pods."""
         pool = self._pool
         if pool.name:
-            return KubernetesPoolSource(
+            self._pool_source = KubernetesPoolSource(
                 self._context(observer),
                 pool_name=pool.name,
                 namespace=pool.namespace,
                 datastore=datastore,
             )
+            return self._pool_source
         return SelectorSource(
             self._context(observer),
             pool_name=pool.name_in_cluster,
@@ -105,6 +108,18 @@ class Cluster:
             kind=source.kind,
             namespace=self._pool.namespace,
             tell=tell,
+        )
+
+    @property
+    def pool_rejection(self) -> str | None:
+        """Why the pool as it is now is not in force, if it is not valid."""
+        return None if self._pool_source is None else self._pool_source.rejection
+
+    def event_writer(self, counted: Callable[[str], None]) -> PoolEventWriter:
+        """What writes Events about the pool."""
+        pool = self._pool
+        return PoolEventWriter(
+            self._client, namespace=pool.namespace, pool_name=pool.name, counted=counted
         )
 
     def access_reviews(self) -> KubeAccessReviews:

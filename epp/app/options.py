@@ -145,6 +145,13 @@ class ServeOptions:
         bool,
         Flag(Section.KUBERNETES, "of several replicas only the one that holds a Lease is ready"),
     ] = False
+    emit_events: Annotated[
+        bool,
+        Flag(
+            Section.KUBERNETES,
+            "write Kubernetes Events about the pool: few, and none if the rights are missing",
+        ),
+    ] = False
 
     bind_address: Annotated[
         IpAddress,
@@ -359,6 +366,8 @@ class ServeOptions:
                 yield text
         if self.config_file and self.config_text:
             yield "--config-file and --config-text exclude each other; give one of them"
+        if self.emit_events and not self.pool_name:
+            yield "--emit-events takes an InferencePool to write about: give --pool-name"
         if self.metrics_endpoint_auth and self.pool_file is not None:
             yield NOBODY_TO_ASK
         if self.secure_serving:

@@ -139,15 +139,18 @@ class KubeClient:
         *,
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
+        content_type: str = "",
         timeout: aiohttp.ClientTimeout = _DEFAULT_TIMEOUT,
         response_timeout: float = _RESPONSE_TIMEOUT_SECONDS,
     ) -> AsyncIterator[KubeResponse]:
         """The answer, whatever its status; raises `KubeUnreachable` when there is none.
 
-        `body` is JSON. `response_timeout` bounds the wait for the headers, `timeout` the rest.
+        `body` is JSON, of a `content_type` of its own in patches. `response_timeout` bounds the
+        wait for the headers, `timeout` the rest.
         """
         arguments = {
             "query_params": list((query or {}).items()),
+            "header_params": {"Content-Type": content_type} if content_type else {},
             "body": None if body is None else msgspec.json.decode(body),
             "auth_settings": [_AUTHENTICATION],
             "_preload_content": False,

@@ -57,6 +57,11 @@ class KubernetesPoolSource:
             return self._pools.problem or f"InferencePool {self._name} does not exist"
         return self._problem or self._pools.problem or self._pods.problem
 
+    @property
+    def rejection(self) -> str | None:
+        """Why the pool as it is now is not in force, if it is not valid."""
+        return self._problem
+
     async def run(self) -> None:
         """Follow the cluster for ever."""
         try:

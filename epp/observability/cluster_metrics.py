@@ -26,6 +26,9 @@ class ClusterMetrics:
         self._scrapes_refused = build.counter(catalogue.SCRAPES_REFUSED)
         for kind in ("invalid", "gone"):  # a rate needs its zero
             self._problems.labels((kind,))
+        self._events_written = build.counter(catalogue.EVENTS)
+        for outcome in ("written", "failed"):
+            self._events_written.labels((outcome,))
         for reason in _REFUSALS:
             self._scrapes_refused.labels((reason,))
         self.last_contact = ComputedGauges(catalogue.INFORMER_LAST_CONTACT, self._ages)
@@ -66,6 +69,10 @@ class ClusterMetrics:
     def scrape_refused(self, reason: str) -> None:
         """Somebody was not let in at the metrics port."""
         self._scrapes_refused.labels((reason,)).inc()
+
+    def event_told(self, outcome: str) -> None:
+        """A Kubernetes Event was written, or could not be."""
+        self._events_written.labels((outcome,)).inc()
 
     def leads(self, leads: bool) -> None:
         """Whether this replica is the leader, where one is elected."""

@@ -367,6 +367,11 @@ UNMATCHED_PODS = GaugeSpec(
     name="epp_unmatched_pods",
     help="[ALPHA] Pods of the pool without an endpoint; `epp pool show` tells why.",
 )
+EVENTS = CounterSpec(
+    name="epp_kubernetes_events_total",
+    help="[ALPHA] Kubernetes Events about the pool, with --emit-events: written, or failed.",
+    labels=("outcome",),
+)
 SCRAPES_REFUSED = CounterSpec(
     name="epp_metrics_port_rejections_total",
     help="[ALPHA] Requests to the metrics port that were refused, with --metrics-endpoint-auth.",
@@ -508,6 +513,7 @@ CATALOGUE = (
             INFORMER_EVENTS,
             INFORMER_REPAIRS,
             SCRAPES_REFUSED,
+            EVENTS,
         ),
     ),
 )

@@ -22,6 +22,7 @@ from tests.fakes.kube_store import Entry, KubeStore, Refusal, Target, target_of,
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _SERVED = {
     ("", "pods"),
+    ("", "events"),
     ("inference.networking.k8s.io", "inferencepools"),
     ("coordination.k8s.io", "leases"),
     ("authentication.k8s.io", "tokenreviews"),
@@ -32,6 +33,7 @@ _KINDS = {
     "inferencepools": "InferencePool",
     "inferenceobjectives": "InferenceObjective",
     "leases": "Lease",
+    "events": "Event",
 }
 _END = b""
 

@@ -20,6 +20,7 @@ _PLURALS = {
     "InferencePool": "inferencepools",
     "InferenceObjective": "inferenceobjectives",
     "Lease": "leases",
+    "Event": "events",
 }
 _SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "generation")
 

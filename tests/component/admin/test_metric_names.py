@@ -230,6 +230,7 @@ OURS = [
     ("informer_events_total", "counter", "resource type"),
     ("informer_repairs_total", "counter", "resource"),
     ("metrics_port_rejections_total", "counter", "reason"),
+    ("kubernetes_events_total", "counter", "outcome"),
 ]
 TABLE = [
     *(

@@ -687,6 +687,23 @@ async def a_scrape_without_a_token(_: Path) -> AsyncIterator[int]:
         await guarded.stop()
 
 
+@scenario("""
+    epp_kubernetes_events_total{outcome="written"} 1
+    epp_kubernetes_events_total{outcome="failed"} 0
+""")
+async def a_pool_without_endpoints_that_tells_of_it(folder: Path) -> AsyncIterator[int]:
+    async with fake_kube_api() as kube:
+        await kube.create(inference_pool(8000))
+        options = options_for_tests(
+            pool_name="pool",
+            pool_namespace="models",
+            kubeconfig=kubeconfig_for(kube.url, folder),
+            emit_events=True,
+        )
+        async with running(options) as (_, ports):
+            yield ports.metrics
+
+
 def described() -> dict[str, MetricSpec]:
     """Everything there is, that of bundled plugins included, by name."""
     registry = PluginRegistry()

@@ -55,6 +55,7 @@ REFERENCE_DEFAULTS = {
 }
 OWN_DEFAULTS = {
     "--idle-metrics-interval": "1s",
+    "--emit-events": "false",
     "--decision-header": "false",
     "--decision-log-size": "256",
     "--transport": "native",
@@ -328,6 +329,14 @@ def test_the_metrics_port_asks_for_tokens_where_there_is_a_cluster(
 
     assert command.options.guards_metrics is is_asked
     assert command.warnings == ()
+
+
+@pytest.mark.parametrize("arguments", [POOL, ["--endpoint-selector=app=a"]])
+def test_events_are_about_an_inference_pool(arguments: list[str]) -> None:
+    assert any(
+        problem.startswith("--emit-events takes an InferencePool")
+        for problem in problems_of(*arguments, "--emit-events")
+    )
 
 
 def test_tokens_can_not_be_asked_about_without_a_cluster() -> None:
