@@ -72,10 +72,12 @@ def test_picker_and_cluster_agree_on_a_pool_that_was_created_later(
         {"name": "b", "namespace": namespace, "reason": "not ready"}
     ]
     for endpoint in seen["endpoints"]:
-        # Only a running picker scrapes; nobody answers at this address.
+        # Only a running picker scrapes and learns; nobody answers at this address.
         assert endpoint.pop("isStale")
+        assert endpoint.pop("prefixShare") == 0
     code, asked = show(*in_cluster, f"--kubeconfig={kubeconfig}")
     for endpoint in asked["endpoints"]:
         assert not endpoint.pop("isStale")
+        assert endpoint.pop("prefixShare") is None
     assert (code, asked) == (0, {**seen, "problems": []})
     assert picker.stop() == 0
