@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from epp.app.application import Application
 from epp.app.listeners import BoundPorts
-from tests.fakes.applications import options_for_tests, running
+from tests.fakes.applications import BODY, options_for_tests, running
 from tests.fakes.browser import Page, browser_page, installed_browser
 from tests.fakes.gateway_client import gateway_client
 from tests.fakes.pool_files import MANIFEST
@@ -33,6 +35,11 @@ dataLayer: {injectDefaults: false}
 MARKUP = "<img src=x onerror=alert(1)>"
 ROWS = "document.querySelectorAll('#endpoints-rows tr').length"
 DECISIONS = "document.querySelectorAll('#decisions-rows > tr').length"
+AWHILE = "new Promise((resolve) => setTimeout(resolve, 2500))"
+HIDDEN = (
+    "Object.defineProperty(document, 'hidden', { configurable: true, value: %s });"
+    "document.dispatchEvent(new Event('visibilitychange'))"
+)
 CONTRAST = """
 (() => {
   const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
@@ -73,8 +80,8 @@ CONTRAST = """
 @dataclass(frozen=True, kw_only=True)
 class Console:
     page: Page
+    application: Application
     ports: BoundPorts
-    pool_file: Path
 
     @property
     def address(self) -> str:
@@ -97,10 +104,10 @@ async def console_of(folder: Path, count: int, **options: Any) -> AsyncIterator[
     write_pool(pool_file, count)
     settings = options_for_tests(pool_file=pool_file, config_text=IN_FLIGHT, **options)
     async with (
-        running(settings) as (_, ports),
+        running(settings) as (application, ports),
         browser_page(BROWSER, folder / "browser") as page,
     ):
-        console = Console(page=page, ports=ports, pool_file=pool_file)
+        console = Console(page=page, application=application, ports=ports)
         await page.open(console.address)
         await page.wait_for(f"document.readyState === 'complete' && {ROWS} > 0")
         await page.wait_for("document.querySelector('#document').textContent !== ''")
@@ -256,17 +263,59 @@ async def test_text_stands_out_from_what_is_behind_it(console: Console, scheme: 
     assert [each for each in ratios if each[1] < 4.5] == []
 
 
-async def test_it_asks_nothing_while_it_is_paused(console: Console) -> None:
+@pytest.mark.parametrize(
+    ("stop", "go_on"),
+    [
+        ("document.querySelector('#pause').click()", "document.querySelector('#pause').click()"),
+        (HIDDEN % "true", HIDDEN % "false"),
+    ],
+    ids=["paused", "hidden"],
+)
+async def test_it_asks_nothing_while_it_is_paused_or_hidden(
+    console: Console, stop: str, go_on: str
+) -> None:
     page = console.page
-    await page.evaluate("document.querySelector('#pause').click()")
-    await send(console, "request-1")
+    await page.evaluate(stop)
+    await page.evaluate(AWHILE)  # a round that is under way ends
     asked = len(page.requests)
 
-    await page.evaluate("new Promise((resolve) => setTimeout(resolve, 1500))")
+    await send(console, "request-1")
+    await page.evaluate(AWHILE)
 
-    assert len(page.requests) - asked <= 2  # a round that was under way
-    await page.evaluate("document.querySelector('#pause').click()")
+    assert len(page.requests) == asked
+    await page.evaluate(go_on)
     await page.wait_for(f"{DECISIONS} === 1")
+
+
+async def test_it_tells_why_the_picker_is_not_ready_and_that_it_is_gone(tmp_path: Path) -> None:
+    async with console_of(tmp_path, 1, drain_timeout=60.0) as console:
+        stopping = asyncio.create_task(console.application.stop())
+        text = "document.querySelector('#readiness').textContent"
+        await console.page.wait_for(f"{text} === 'Not ready: shutting down'")
+
+        console.application.stop_at_once()
+        await stopping
+
+        gone = "document.querySelector('#connection').textContent.startsWith('No answer since ')"
+        await console.page.wait_for(gone)
+        console.page.complaints.clear()  # Chromium tells of connections that are refused
+
+
+async def test_a_rejection_tells_its_status_and_reason(console: Console) -> None:
+    page = console.page
+    async with gateway_client(console.ports.grpc) as client:
+        exchange = client.exchange()
+        subset = {"x-gateway-destination-endpoint-subset": "10.9.9.9:8000"}
+        await exchange.post(BODY, metadata={"envoy.lb.subset_hint": subset})
+        assert (await exchange.answer()).status == 503
+    await page.wait_for(f"{DECISIONS} === 1")
+
+    await page.evaluate("document.querySelector('.expander').click()")
+
+    await page.wait_for(
+        "document.querySelector('.detail').textContent.includes('Rejected with 503')"
+    )
+    assert "epp_rejected_no_endpoints" in await page.text(".detail")
 
 
 async def test_of_a_thousand_endpoints_a_hundred_rows_are_made(tmp_path: Path) -> None:
