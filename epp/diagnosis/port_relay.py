@@ -40,10 +40,10 @@ class PortRelay:
             async with asyncio.TaskGroup() as group:
                 group.create_task(_pass_on(reader, far_writer))
                 group.create_task(_pass_on(far_reader, writer))
-        except (OSError, ExceptionGroup):
+        except* OSError:
             pass
         finally:
-            writer.transport.abort()
+            writer.close()
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -54,4 +54,4 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     except ConnectionError:
         pass
     finally:
-        writer.transport.abort()
+        writer.close()  # once all of it is written
