@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from epp.app.options import ServeOptions
 from epp.datastore.inference_objective import GROUPS as OBJECTIVE_GROUPS
 from epp.datastore.inference_pool import GROUP
 from epp.diagnosis.doctor_case import Case
@@ -21,6 +22,7 @@ PERMISSIONS = "permissions"
 _API = "/apis/authorization.k8s.io/v1"
 _FOLLOWING = ("list", "watch")
 _NO_PRIORITY = "all requests have priority 0"
+_NO_EVENTS = "no Events are written in spite of --emit-events"
 _NO_SCRAPES = "scrapes are answered with 503 unless it runs with --metrics-endpoint-auth=false"
 
 
@@ -82,7 +84,14 @@ def needed_rights(case: Case) -> Iterator[Right]:
         yield Right(group="coordination.k8s.io", resource="leases", verb="create")
         for verb in ("get", "update"):
             yield Right(group="coordination.k8s.io", resource="leases", verb=verb, name=lease)
-    if case.options.guards_metrics:
+    yield from _rights_on_request(case.options)
+
+
+def _rights_on_request(options: ServeOptions) -> Iterator[Right]:
+    if options.emit_events:
+        for verb in ("create", "patch"):
+            yield Right(group="", resource="events", verb=verb, without=_NO_EVENTS)
+    if options.guards_metrics:
         for group, resource in (
             ("authentication.k8s.io", "tokenreviews"),
             ("authorization.k8s.io", "subjectaccessreviews"),
@@ -92,7 +101,7 @@ def needed_rights(case: Case) -> Iterator[Right]:
                 resource=resource,
                 verb="create",
                 is_cluster_wide=True,
-                without="" if case.options.metrics_endpoint_auth else _NO_SCRAPES,
+                without="" if options.metrics_endpoint_auth else _NO_SCRAPES,
             )
 
 

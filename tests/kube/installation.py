@@ -28,9 +28,9 @@ _OVERLAY = re.compile(r"```yaml\n# kustomization.yaml\n(.*?)```", re.DOTALL)
 Manifests = list[dict[str, Any]]
 
 
-def rendered(overlay: str, namespace: str, folder: Path) -> Manifests:
+def rendered(overlay: str, namespace: str, folder: Path, *components: str) -> Manifests:
     """As a user adapts it: by an overlay of their own that names the namespace."""
-    return _built({"resources": [overlay]}, namespace, folder)
+    return _built({"resources": [overlay], "components": list(components)}, namespace, folder)
 
 
 def rendered_as_documented(overlay: str, namespace: str, folder: Path) -> Manifests:

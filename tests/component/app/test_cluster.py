@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ import aiohttp
 import pytest
 
 from epp.app.application import Application
+from epp.app.happenings import Watchman
 from epp.app.listeners import BoundPorts
 from epp.app.options import ServeOptions
 from epp.framework.errors import ConfigError
 from epp.gateway.service import SERVICE_NAME
+from epp.kubernetes.events import PoolEventWriter
 from epp.kubernetes.leader_election import ElectionTiming
 from tests.fakes.applications import (
     TAKING_TURNS,
@@ -33,6 +36,7 @@ from tests.fakes.applications import get as get_page
 from tests.fakes.eventually import eventually
 from tests.fakes.kube_api import FakeKubeApi
 from tests.fakes.kube_objects import Manifest, inference_pool, pod, pod_status
+from tests.fakes.kube_store import Target
 from tests.fakes.programs import Program
 
 LEASE = {
@@ -131,6 +135,36 @@ async def test_tokens_are_not_promised_where_the_configuration_lists_the_endpoin
 
     with pytest.raises(ConfigError, match="--metrics-endpoint-auth=true takes an API server"):
         await Application(replace(options, config_text=config, metrics_endpoint_auth=True)).start()
+
+
+async def test_on_request_what_happens_to_the_pool_is_told_in_events(
+    kube: FakeKubeApi, options: ServeOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("epp.app.cluster.PoolEventWriter", partial(PoolEventWriter, pause=0))
+    monkeypatch.setattr("epp.app.application.Watchman", partial(Watchman, pause=0.01))
+    manifest = inference_pool(8000)
+    await kube.create(manifest)
+
+    async def until_told(reason: str) -> None:
+        target = Target(group="", version="v1", namespace="models", resource="events")
+        await eventually(lambda: reason in [each["reason"] for each in kube.store.objects(target)])
+
+    async with running(replace(options, emit_events=True)):
+        await until_told("NoReadyEndpoints")
+        await add_pod(kube, "a", "10.0.0.1")
+        await until_told("EndpointsReady")
+        await kube.patch(manifest, {"spec": {"targetPorts": [{"number": 0}]}})
+        await until_told("PoolRejected")
+
+
+async def test_without_the_flag_there_are_no_events(
+    kube: FakeKubeApi, options: ServeOptions
+) -> None:
+    await kube.create(inference_pool(8000))
+    async with running(options) as (application, _):
+        await until_synced(application)
+
+    assert not [seen for seen in kube.seen if seen.resource == "events"]
 
 
 async def test_edits_of_the_pool_are_in_force_without_a_restart(

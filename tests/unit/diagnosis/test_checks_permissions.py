@@ -39,10 +39,19 @@ def test_an_election_takes_its_own_lease() -> None:
     }
 
 
+def test_events_take_rights_of_their_own() -> None:
+    assert rights(emit_events=True) - rights() == {
+        ("events", "create", ""),
+        ("events", "patch", ""),
+    }
+
+
 def test_authentication_of_the_metrics_port_takes_reviews() -> None:
     case = doctor_case(pool_file=None, pool_name="llama", metrics_endpoint_auth=None)
 
     added = [right for right in needed_rights(case) if right.is_cluster_wide]
+
+    assert all("503" in right.without for right in added)
 
     assert [(right.resource, right.verb) for right in added] == [
         ("tokenreviews", "create"),
