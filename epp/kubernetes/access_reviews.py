@@ -48,6 +48,9 @@ class _AccessReview(msgspec.Struct, frozen=True):
     status: _AccessStatus = _AccessStatus()
 
 
+Review = TypeVar("Review", _TokenReview, _AccessReview)
+
+
 class KubeAccessReviews:
     """Asks the API server each time."""
 
@@ -58,9 +61,9 @@ class KubeAccessReviews:
 
     async def authenticate(self, token: str) -> Identity | None:
         """Whom the token belongs to; None: it is not valid."""
-        answer = await self._ask("authentication.k8s.io", "TokenReview", {"token": token})
-        status = _read(answer, _TokenReview).status
-        user = status.user
+        spec = {"token": token}
+        review = await self._ask("authentication.k8s.io", "TokenReview", spec, _TokenReview)
+        status, user = review.status, review.status.user
         if not status.authenticated or not user.username:
             return None
         return Identity(username=user.username, uid=user.uid, groups=user.groups, extra=user.extra)
@@ -74,15 +77,18 @@ class KubeAccessReviews:
             "extra": identity.extra,
             "nonResourceAttributes": {"path": path, "verb": verb},
         }
-        answer = await self._ask("authorization.k8s.io", "SubjectAccessReview", spec)
-        status = _read(answer, _AccessReview).status
-        return status.allowed and not status.denied
+        group = "authorization.k8s.io"
+        review = await self._ask(group, "SubjectAccessReview", spec, _AccessReview)
+        return review.status.allowed and not review.status.denied
 
-    async def _ask(self, group: str, kind: str, spec: Mapping[str, Any]) -> bytes:
+    async def _ask(
+        self, group: str, kind: str, spec: Mapping[str, Any], answer: type[Review]
+    ) -> Review:
         resource = f"{kind.lower()}s"
         body = msgspec.json.encode({"apiVersion": f"{group}/v1", "kind": kind, "spec": spec})
         try:
-            answer = await self._answer(f"{resource}.{group}", f"/apis/{group}/v1/{resource}", body)
+            path = f"/apis/{group}/v1/{resource}"
+            review = _read(await self._answer(f"{resource}.{group}", path, body), answer)
         except ReviewFailed as error:
             if self._told.get(resource) != error.kind:
                 self._told[resource] = error.kind
@@ -90,7 +96,7 @@ class KubeAccessReviews:
             raise
         if self._told.pop(resource, None):
             log.info("the metrics port is open again", resource=resource)
-        return answer
+        return review
 
     async def _answer(self, resource: str, path: str, body: bytes) -> bytes:
         try:
@@ -109,9 +115,6 @@ class KubeAccessReviews:
             if response.status >= HTTPStatus.BAD_REQUEST:
                 raise await status_error(response)
             return await response.read()
-
-
-Review = TypeVar("Review", _TokenReview, _AccessReview)
 
 
 def _refused(error: KubeStatusError, resource: str) -> ReviewFailed:
