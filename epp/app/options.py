@@ -203,7 +203,10 @@ class ServeOptions:
     ] = None
     metrics_cert_dir: Annotated[
         Path | None,
-        Flag(Section.TLS, "directory with tls.crt and tls.key of the metrics port; empty: http"),
+        Flag(
+            Section.TLS,
+            "directory with tls.crt and tls.key of the metrics port, read on change; empty: http",
+        ),
     ] = None
     enable_cert_reload: Annotated[
         bool, Flag(Section.TLS, "load the certificate again when the directory changes")

@@ -41,10 +41,10 @@ class ServerTls:
     def replace(self, pair: CertificatePair) -> None:
         """Use another pair from the next handshake on; connections live on under theirs."""
         try:
-            _load(_new_context(), pair)  # what can't be used must not reach the live context
+            load_into(_new_context(), pair)  # what can't be used must not reach the live context
         except ssl.SSLError as error:
             raise ConfigError(f"the certificate can't be used for TLS: {error.reason}") from error
-        _load(self.context, pair)
+        load_into(self.context, pair)
 
 
 def _new_context() -> ssl.SSLContext:
@@ -54,8 +54,11 @@ def _new_context() -> ssl.SSLContext:
     return context
 
 
-def _load(context: ssl.SSLContext, pair: CertificatePair) -> None:
-    """OpenSSL reads files only; this one has no name and, on Linux, is on no disk."""
+def load_into(context: ssl.SSLContext, pair: CertificatePair) -> None:
+    """Use the pair from the next handshake on.
+
+    OpenSSL reads files only; this one has no name and, on Linux, is on no disk.
+    """
     content = pair.chain.rstrip() + b"\n" + pair.key
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("certificate")

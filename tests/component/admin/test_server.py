@@ -19,6 +19,8 @@ from epp.admin.http_port import HttpPort
 from epp.admin.metrics_pages import metrics_pages
 from epp.framework.errors import ConfigError
 from epp.observability.metrics import Metrics
+from tests.fakes.certificates import certificate_of, new_pair, shake_hands, write_pair
+from tests.fakes.logs import awaitable_logs, until_logged
 
 STATE = {
     "queue": {"name": "queue", "type": "queue-scorer", "state": {"endpoints": 3}},
@@ -261,6 +263,32 @@ async def test_with_a_certificate_it_speaks_https(tmp_path: Path) -> None:
         ) as response,
     ):
         assert response.status == 200
+    await server.stop()
+
+
+async def test_a_certificate_that_is_renewed_is_used_and_a_broken_one_is_not(
+    tmp_path: Path,
+) -> None:
+    first, second = new_pair(), new_pair()
+    write_pair(tmp_path, first)
+    server = HttpPort(
+        metrics_pages(Metrics(), dict),
+        "127.0.0.1",
+        0,
+        port_flag="--metrics-port",
+        cert_dir=tmp_path,
+    )
+    port = await server.start()
+    with awaitable_logs() as lines:
+        assert (await shake_hands(port)).certificate == certificate_of(first)
+
+        (tmp_path / "tls.crt").write_bytes(b"broken")
+        await until_logged(lines, "certificate not reloaded, the old one stays")
+        assert (await shake_hands(port)).certificate == certificate_of(first)
+
+        write_pair(tmp_path, second)
+        await until_logged(lines, "certificate reloaded")
+        assert (await shake_hands(port)).certificate == certificate_of(second)
     await server.stop()
 
 
