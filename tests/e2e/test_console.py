@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from epp.admin.pool_view import EndpointPart, PodPart, PoolView
 from epp.app.application import Application
 from epp.app.listeners import BoundPorts
 from tests.fakes.applications import BODY, options_for_tests, running
@@ -285,6 +287,88 @@ async def test_it_asks_nothing_while_it_is_paused_or_hidden(
     assert len(page.requests) == asked
     await page.evaluate(go_on)
     await page.wait_for(f"{DECISIONS} === 1")
+
+
+def endpoint(name: str, **changes: object) -> EndpointPart:
+    values: dict[str, Any] = {
+        "address": f"{name}:8000",
+        "name": name,
+        "namespace": "default",
+        "labels": {},
+        "in_flight": 0,
+        "recent_picks": 0,
+        "metrics_age_seconds": 0.02,
+        **changes,
+    }
+    return EndpointPart(**values)
+
+
+async def show(page: Page, pool: PoolView) -> None:
+    """Let the page believe that the picker said so, and wait until it shows it."""
+    text = msgspec.json.encode(pool).decode()
+    await page.evaluate(
+        "(() => { const ask = window.fetch; window.fetch = (path, options) =>"
+        f" path === 'pool' ? Promise.resolve(new Response({text!r})) : ask(path, options); }})()"
+    )
+    await page.wait_for(f"{ROWS} === {len(pool.endpoints)}")
+
+
+async def test_endpoints_tell_their_state_and_are_the_darker_the_fuller(console: Console) -> None:
+    page = console.page
+    pool = PoolView(
+        pool=None,
+        failure_mode_in_force="FailOpen",
+        ready=True,
+        not_ready_reasons=[],
+        endpoints=[
+            endpoint("a", in_flight=8, waiting=3, kv_cache_usage=0.5, prefix_share=0.25),
+            endpoint("b", in_flight=1, is_stale=True, metrics_age_seconds=7.0),
+            endpoint("c", is_ejected=True, is_stale=True, kv_cache_usage=1.0),
+            endpoint("d", is_stale=True, metrics_age_seconds=None),
+        ],
+    )
+
+    await show(page, pool)
+
+    cells = await page.evaluate(
+        "[...document.querySelectorAll('#endpoints-rows tr')].map((row) =>"
+        " [...row.children].map((each) => [each.textContent, each.dataset.heat ?? '']))"
+    )
+    columns = {"state": 2, "in flight": 3, "queue": 6, "kv cache": 7, "prefix share": 8, "heard": 9}
+    seen = {name: [row[at] for row in cells] for name, at in columns.items()}
+    assert [text for text, _ in seen["state"]] == ["ok", "stale", "ejected, stale", "stale"]
+    assert seen["in flight"] == [["8", "5"], ["1", "1"], ["0", "0"], ["0", "0"]]
+    assert seen["queue"] == [["3", "5"], ["0", "0"], ["0", "0"], ["\N{EN DASH}", "0"]]
+    assert [heat for _, heat in seen["kv cache"]] == ["3", "0", "5", "0"]
+    assert seen["prefix share"][0] == ["25 %", "5"]
+    assert [text for text, _ in seen["heard"]] == [
+        "20.0 ms ago",
+        "7.0 s ago",
+        "20.0 ms ago",
+        "never",
+    ]
+    assert await page.text("#endpoints-count") == "4 endpoints, 1 ejected, 3 stale"
+
+
+async def test_what_is_wrong_with_the_pool_is_told_in_words(console: Console) -> None:
+    page = console.page
+    pool = PoolView(
+        pool=None,
+        failure_mode_in_force="FailOpen",
+        ready=False,
+        not_ready_reasons=["the pool is gone", "shutting down"],
+        problems=["spec.targetPorts: must not be empty"],
+        endpoints=[],
+        pods_without_endpoint=[PodPart(name="a", namespace="default", reason="not ready")],
+    )
+
+    await show(page, pool)
+
+    assert await page.text("#readiness") == "Not ready: the pool is gone, shutting down"
+    assert await page.text("#problems") == "spec.targetPorts: must not be empty"
+    assert await page.text("#pods-summary") == "1 pod without an endpoint"
+    assert await page.text("#pods-list") == "default/a: not ready"
+    assert "no pool" in await page.text("#pool")
 
 
 async def test_it_tells_why_the_picker_is_not_ready_and_that_it_is_gone(tmp_path: Path) -> None:

@@ -9,14 +9,13 @@ const HOTTEST = 5;
 const heard = (endpoint) => endpoint.metricsAgeSeconds !== null;
 const reported = (endpoint, text) => (heard(endpoint) ? text : "–");
 
-function state(endpoint) {
-  if (endpoint.isEjected) return "ejected";
-  if (endpoint.isStale) return "stale";
-  return "ok";
-}
+const STATES = [
+  { name: "ejected", applies: (e) => e.isEjected, kind: "bad" },
+  { name: "stale", applies: (e) => e.isStale, kind: "warn" },
+];
 
-const STATES = { ok: 0, stale: 1, ejected: 2 };
-const STATE_CLASSES = { ok: "good", stale: "warn", ejected: "bad" };
+const statesOf = (endpoint) => STATES.filter(({ applies }) => applies(endpoint));
+const state = (endpoint) => statesOf(endpoint).map(({ name }) => name).join(", ") || "ok";
 
 // `heat`: how much of the hottest; null: none. A number is compared with the highest of all endpoints.
 const COLUMNS = [
@@ -24,9 +23,9 @@ const COLUMNS = [
   { title: "Address", value: (e) => e.address, isText: true },
   {
     title: "State",
-    value: (e) => STATES[state(e)],
-    text: (e) => state(e),
-    kind: (e) => STATE_CLASSES[state(e)],
+    value: (e) => (e.isEjected ? 2 : 0) + (e.isStale ? 1 : 0),
+    text: state,
+    kind: (e) => statesOf(e)[0]?.kind ?? "good",
   },
   { title: "In flight", value: (e) => e.inFlight, text: (e) => String(e.inFlight), isHot: true },
   { title: "Recent picks", value: (e) => e.recentPicks, text: (e) => String(e.recentPicks), isHot: true },
@@ -142,8 +141,8 @@ export class EndpointTable {
       setAttribute(this.heads[at], "aria-sort", sorted ? (this.#sort.falls ? "descending" : "ascending") : null);
     });
     const all = plural(this.#all.length, "endpoint");
-    const odd = ["stale", "ejected"]
-      .map((name) => [name, this.#all.filter((e) => state(e) === name).length])
+    const odd = STATES
+      .map(({ name, applies }) => [name, this.#all.filter(applies).length])
       .flatMap(([name, count]) => (count ? [`${count} ${name}`] : []));
     const first = found === this.#all.length ? all : `${found} of ${all}`;
     setText(byId("endpoints-count"), [first, ...odd].join(", "));
