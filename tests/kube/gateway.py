@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +12,7 @@ import httpx
 import openai
 
 from epp.standalone.envoy_clusters import Address
-from epp.standalone.envoy_config import EnvoySettings
+from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
 from tests.fakes.kube_objects import inference_pool, pod, pod_status
 from tests.fakes.programs import wait_until
 from tests.fakes.stack import LOOPBACK, Gateway, Picker, PortSource, Simulator, sum_of
@@ -89,14 +90,16 @@ class ClusterStack:
             Picker(f"epp-{number}", folder, picker_flags, ports, flags)
             for number in range(1, pickers + 1)
         ]
+        listener, admin = Address(LOOPBACK, ports.take()), Address(LOOPBACK, ports.take())
         settings = EnvoySettings(
-            listener=Address(LOOPBACK, ports.take()),
-            admin=Address(LOOPBACK, ports.take()),
+            listener=listener,
+            admin=admin,
             pickers=tuple(picker.ext_proc for picker in self.pickers),
             fail_open=False,
             epp_tls=tls,
         )
-        self.gateway = Gateway("envoy", folder, settings)
+        bootstrap = ["--config-yaml", json.dumps(envoy_bootstrap(settings))]
+        self.gateway = Gateway("envoy", folder, bootstrap, listener=listener, admin=admin)
         self.client = openai.OpenAI(base_url=f"{self.url}/v1", api_key="none", max_retries=0)
 
     @property
