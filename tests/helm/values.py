@@ -25,6 +25,9 @@ MATRIX = {
         epp={"replicas": 3, "flags": {"ha-enable-leader-election": False}}
     ),
     "one replica that leads": router(epp={"flags": {"ha-enable-leader-election": True}}),
+    "a leader by another word": router(epp={"flags": {"ha-enable-leader-election": "1"}}),
+    "events": router(epp={"flags": {"emit-events": True}}),
+    "no events": router(epp={"flags": {"emit-events": "f"}}),
     "no pool": router(inferencePool={"create": False}),
     "no pool, several replicas": router(epp={"replicas": 2}, inferencePool={"create": False}),
     "a pool there is": {"router": {"inferencePool": {"create": False, "name": "shared"}}},

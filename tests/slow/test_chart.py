@@ -93,6 +93,7 @@ def test_rights_are_for_what_the_program_reads(
     if rules:
         assert named.get("inferencepools") == ([options.pool.name] if options.pool.name else None)
         assert named.get("leases") == lease
+        assert ("events" in named) == options.emit_events
 
 
 def test_the_release_is_wired_up(manifests: Manifests) -> None:

@@ -31,10 +31,17 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{/* "true" where router.epp.flags switches a flag on, in any spelling of the program's. */}}
+{{- define "epp.flagIsOn" -}}
+{{ has (index .root.Values.router.epp.flags .flag | toString) (list "true" "True" "TRUE" "t" "T" "1") }}
+{{- end }}
+
 {{/* "true" where one of several replicas leads; the flag wins over the number of replicas. */}}
 {{- define "epp.elects" -}}
-{{- with .Values.router.epp -}}
-{{ (hasKey .flags "ha-enable-leader-election") | ternary (index .flags "ha-enable-leader-election") (gt (int .replicas) 1) }}
+{{- if hasKey .Values.router.epp.flags "ha-enable-leader-election" -}}
+{{ include "epp.flagIsOn" (dict "root" . "flag" "ha-enable-leader-election") }}
+{{- else -}}
+{{ gt (int .Values.router.epp.replicas) 1 }}
 {{- end }}
 {{- end }}
 
