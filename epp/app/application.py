@@ -7,7 +7,6 @@ import contextlib
 import random
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import TextIO, cast
 
 import structlog
@@ -16,25 +15,20 @@ from epp import __version__
 from epp.admin.configuration_view import ConfigurationView
 from epp.admin.console_pages import ConsolePages
 from epp.admin.decision_pages import DecisionPages
-from epp.admin.pool_view import PoolView, view_pool
+from epp.admin.pool_view import PoolView
 from epp.app.assembly import build_request_path
-from epp.app.cluster import Cluster
-from epp.app.happenings import Standing, Watchman
+from epp.app.happenings import Watchman
 from epp.app.listeners import BoundPorts, Listeners
 from epp.app.metrics_access import metrics_guard
-from epp.app.object_feeds import ObjectFeeds
 from epp.app.options import ServeOptions
 from epp.app.picking import Picking
 from epp.app.pool_events import PoolEvents
+from epp.app.pool_follower import PoolFollower
 from epp.app.request_path_settings import request_path_settings
-from epp.app.source import Source
+from epp.app.views import Views
 from epp.datastore.datastore import Datastore, Snapshot
-from epp.datastore.inference_pool import failure_mode_in_force
-from epp.discovery.pool_file_source import PoolFileSource
-from epp.framework.data_layer import EndpointDiscovery
-from epp.framework.errors import ConfigError
 from epp.gateway.health import HealthState
-from epp.kubernetes.leader_election import ElectionTiming, LeaderElector
+from epp.kubernetes.leader_election import ElectionTiming
 from epp.observability.background_stream import BackgroundStream
 from epp.observability.metrics import Metrics
 from epp.observability.request_log import RequestLog
@@ -56,7 +50,6 @@ class Application:
         election_timing: ElectionTiming | None = None,
     ) -> None:
         self._options = options
-        self._election_timing = election_timing or ElectionTiming()
         self._on_lost_lease = on_lost_lease
         self.has_lost_lease = False
         """Whether another replica leads, or may lead, in place of this one, which should end."""
@@ -76,42 +69,49 @@ class Application:
         )
         self._datastore.subscribe(self._events.changed)
         self._requests: BackgroundStream | None = None
-        request_log = None
-        if options.request_log:
-            if request_log_stream is None:
-                self._requests = BackgroundStream(sys.stdout)
-                # A text stream in everything but its static type.
-                request_log_stream = cast("TextIO", self._requests)
-            request_log = RequestLog(request_log_stream, options.log_format)
         self._path = build_request_path(
             self._datastore,
             self._metrics,
             request_path_settings(options),
             rng=rng,
-            request_log=request_log,
+            request_log=self._request_log(request_log_stream),
             plan=self._picking.plan,
             note_request=self._picking.data_layer.note_request,
         )
         self._background = TaskOwner()
+        self._follower = PoolFollower(
+            options,
+            self._datastore,
+            self._picking,
+            events=self._events,
+            health=self._health,
+            metrics=self._metrics,
+            tasks=self._background,
+            election_timing=election_timing or ElectionTiming(),
+            on_lost_lease=self._lose_lease,
+        )
+        self._views = Views(
+            options,
+            self._datastore,
+            picking=self._picking,
+            outliers=self._path.outliers,
+            follower=self._follower,
+            health=self._health,
+        )
         self._listeners = Listeners(
             options,
             health=self._health,
             metrics=self._metrics,
             processor=self._path.processor,
-            read_pool=self.pool_view,
+            read_pool=self._views.pool,
             admin_groups=(
                 DecisionPages(self._path.decisions, self._path.rehearsal.run),
-                ConsolePages(self.configuration_view),
+                ConsolePages(self._views.configuration),
             ),
             plugin_state=self._picking.plugin_state,
             tasks=self._background,
         )
         self._stop_at_once = asyncio.Event()
-        self._source: Source | None = None
-        self._cluster: Cluster | None = None
-        self._feeds: ObjectFeeds | None = None
-        self._elector: LeaderElector | None = None
-        self._election: asyncio.Task[None] | None = None
         self._stopping = False
 
     def snapshot(self) -> Snapshot:
@@ -128,42 +128,25 @@ class Application:
 
     def pool_view(self) -> PoolView:
         """The pool as operators see it."""
-        snapshot = self._datastore.snapshot()
-        outliers, scraping = self._path.outliers, self._picking.data_layer
-        followed = (self._source, self._elector, self._picking, scraping, outliers)
-        problems = [each.problem for each in followed if each is not None]
-        return view_pool(
-            snapshot,
-            failure_mode=failure_mode_in_force(self._options.forced_failure_mode, snapshot.pool),
-            not_ready_reasons=self._health.not_ready_reasons(),
-            problems=[problem for problem in problems if problem],
-            unmatched=self._datastore.explanations(),
-            is_ejected=outliers.is_ejected,
-            prefix_shares=self._picking.prefix_shares(),
-        )
+        return self._views.pool()
 
     def configuration_view(self) -> ConfigurationView:
         """The configuration in force as operators see it."""
-        return ConfigurationView(
-            version=__version__,
-            source=self._picking.source,
-            profiles=self._picking.profiles,
-            document=self._picking.document(),
-            problem=self._picking.problem,
-        )
+        return self._views.configuration()
 
     async def start(self) -> BoundPorts:
         """Read the pool, then serve. Raises `ConfigError` for what can't work."""
         options = self._options
         try:
-            await self._follow_pool()
+            await self._follower.start()
+            self._tell_happenings()
             self._picking.data_layer.start()
             self._keep_running("data layer", self._picking.data_layer.run)
             if options.config_file is not None:
                 self._keep_running("configuration", self._follow_configuration)
             self._keep_running("load guard", self._path.guard.run)
             self._keep_running("idle bodies", self._path.processor.run)
-            guard = metrics_guard(options, self._cluster, self._metrics)
+            guard = metrics_guard(options, self._follower.cluster, self._metrics)
             ports = await self._listeners.start(guard)
         except BaseException:
             await self._close(grace=0.0)
@@ -183,85 +166,20 @@ class Application:
         def use(plan: RequestPlan) -> None:
             self._path.director.use(plan)
             self._events.parsers_changed(self._datastore.snapshot().pool)
-            if self._feeds is not None:
-                self._feeds.follow(self._picking.data_layer.kubernetes_sources)
+            self._follower.follow_plugin_sources()
 
         await self._picking.run(use)
 
-    async def _follow_pool(self) -> None:
-        options = self._options
-        if self._picking.discovery is not None:
-            self._follow_listed_endpoints(self._picking.discovery)
-            return
-        if options.pool_file is not None:
-            file = PoolFileSource(options.pool_file, self._datastore, self._events)
-            file.load()
-            self._follow(file, "pool file")
-            return
-        if not options.pool.is_in_cluster:
-            raise ConfigError(
-                "no pool is given; use one of --pool-name, --endpoint-selector, --pool-file,"
-                " or dataLayer.discovery in the configuration"
-            )
-        self._cluster = cluster = await Cluster.connect(options)
-        self._follow(cluster.source(self._datastore, self._metrics.cluster), "pool in the cluster")
-        objectives = cluster.objectives(self._datastore, self._metrics.cluster)
-        if objectives is not None:
-            self._keep_running("objectives", objectives.run)
-        feed_of = partial(cluster.object_feed, observer=self._metrics.cluster)
-        self._feeds = ObjectFeeds(feed_of, self._background)
-        self._feeds.follow(self._picking.data_layer.kubernetes_sources)
-        if options.elects_leader:
-            self._events.leadership_changed(False)
-            elector = cluster.elector(self._events.leadership_changed, self._election_timing)
-            self._elector = elector
-            self._health.doubt_leader(lambda: elector.is_leader)
-            self._election = self._background.spawn(self._elect(elector), "leader election")
-        if options.emit_events:
+    def _tell_happenings(self) -> None:
+        cluster = self._follower.cluster
+        if cluster is not None and self._options.emit_events:
             writer = cluster.event_writer(self._metrics.cluster.event_told)
             self._keep_running("events", writer.run)
-            self._keep_running("happenings", Watchman(self._standing, writer.tell).run)
+            self._keep_running("happenings", Watchman(self._views.standing, writer.tell).run)
 
-    def _standing(self) -> Standing:
-        snapshot, outliers = self._datastore.snapshot(), self._path.outliers
-        knows_pool = snapshot.synced and snapshot.pool is not None
-        return Standing(
-            plan=self._picking.plan,
-            config_problem=self._picking.problem,
-            pool_problem=None if self._cluster is None else self._cluster.pool_rejection,
-            endpoints=len(snapshot.endpoints) if knows_pool else None,
-            ejected=frozenset(
-                endpoint.address for endpoint in snapshot.endpoints if outliers.is_ejected(endpoint)
-            ),
-            leads=None if self._elector is None else self._elector.is_leader,
-        )
-
-    def _follow_listed_endpoints(self, discovery: EndpointDiscovery) -> None:
-        file = PoolFileSource(
-            discovery.path,
-            self._datastore,
-            self._events,
-            default_namespace=self._options.pool.namespace,
-            default_pool_name=self._options.pool.name_in_cluster,
-        )
-        file.load()
-        self._source = file
-        if discovery.watch_file:
-            self._keep_running("endpoint file", file.run)
-
-    def _follow(self, source: Source, name: str) -> None:
-        self._source = source
-        self._keep_running(name, source.run)
-
-    async def _elect(self, elector: LeaderElector) -> None:
-        # One that could not serve yet would keep the lease from those that can.
-        await self._datastore.wait_synced()
-        try:
-            await elector.run()
-        finally:
-            if not self._stopping:
-                self.has_lost_lease = True
-                self._on_lost_lease()
+    def _lose_lease(self) -> None:
+        self.has_lost_lease = True
+        self._on_lost_lease()
 
     async def stop(self) -> None:
         """Not ready first, then serve on for the drain time, then end within the grace."""
@@ -270,18 +188,13 @@ class Application:
             self._health.set_draining()
             self._events.publish_readiness()
             # The lease goes first, so that another replica is ready while this one drains.
-            await asyncio.gather(self._end_election(), self._drain())
+            await asyncio.gather(self._follower.hand_over(), self._drain())
             await self._close(grace=self._options.shutdown_grace)
             log.info("stopped")
 
     def stop_at_once(self) -> None:
         """End a `stop` that is waiting."""
         self._stop_at_once.set()
-
-    async def _end_election(self) -> None:
-        if self._election is not None:
-            self._election.cancel()
-            await asyncio.wait({self._election})
 
     async def _drain(self) -> None:
         drain = self._options.drain_timeout
@@ -305,10 +218,18 @@ class Application:
         await self._background.aclose()
         # Whoever reads a page may have to be asked about.
         await self._listeners.stop_pages()
-        if self._cluster is not None:
-            await self._cluster.close()
+        await self._follower.close()
         if self._requests is not None:
             self._requests.close()
+
+    def _request_log(self, stream: TextIO | None) -> RequestLog | None:
+        if not self._options.request_log:
+            return None
+        if stream is None:
+            self._requests = BackgroundStream(sys.stdout)
+            # A text stream in everything but its static type.
+            stream = cast("TextIO", self._requests)
+        return RequestLog(stream, self._options.log_format)
 
     def _keep_running(self, name: str, serve: Callable[[], Awaitable[None]]) -> None:
         self._background.spawn(keep_running(name, serve), name=name)
