@@ -38,6 +38,21 @@ class Shared:
     stopwatch: Callable[[], float] = time.monotonic
     """For how long a turn of the loop takes; the loop's own clock stands still meanwhile."""
 
+    @property
+    def count(self) -> int:
+        """How many connections there are, those that are still arriving included."""
+        return len(self.connections) + len(self.arriving)
+
+    def admit(self) -> NativeProtocol:
+        """Another one arrives."""
+        protocol = NativeProtocol(self, asyncio.get_running_loop())
+        self.arriving.add(protocol)
+        return protocol
+
+    def arrived(self, connection: NativeProtocol) -> None:
+        """Its arrival is over, whatever came of it."""
+        self.arriving.discard(connection)
+
 
 class NativeProtocol(asyncio.Protocol):
     """One connection of a listener."""

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 from epp.framework.errors import PortTaken
 from epp.support.open_files import open_files_limit
-from epp.transport.native.acceptor import Acceptor
+from epp.transport.acceptor import Acceptor
+from epp.transport.listening import listening_socket
 from epp.transport.native.budgets import Budget, HeldBytes, OpenStreams
 from epp.transport.native.keepalive import Patience
 from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.methods import StreamMethod
-from epp.transport.native.protocol import Shared
+from epp.transport.native.protocol import NativeProtocol, Shared
 from epp.transport.native.tls import ServerTls
 
 MAX_HELD_BYTES = 1 << 30
@@ -21,7 +22,6 @@ MAX_STREAMS = 100_000
 MAX_CONNECTIONS = 2048
 """A gateway opens one per worker thread. One may cost 0.1 MB beyond what is counted in held bytes
 and streams, and 0.8 MB more in a socket's buffer while the peer does not read."""
-_BACKLOG = 1024
 
 
 class NativeServer:
@@ -56,7 +56,7 @@ class NativeServer:
             patience=self._patience,
             on_empty=self._all_gone.set,
         )
-        self._acceptor: Acceptor | None = None
+        self._acceptor: Acceptor[NativeProtocol] | None = None
 
     @property
     def held_bytes(self) -> int:
@@ -71,12 +71,12 @@ class NativeServer:
     async def start(self) -> int:
         """Listen and serve; return the port, which port 0 leaves to the system."""
         listening = self._listen()
-        listening.setblocking(False)
+        tls = self._tls
         self._acceptor = Acceptor(
             listening,
             self._shared,
-            tls=self._tls.context if self._tls is not None else None,
-            patience=self._patience,
+            tls=None if tls is None else lambda: tls.context,
+            handshake_seconds=self._patience.handshake_seconds,
             # Half of what may be open is left to model servers, scrapes and the API server.
             max_connections=min(self._max_connections, open_files_limit() // 2),
         )
@@ -108,20 +108,9 @@ class NativeServer:
 
     def _listen(self) -> socket.socket:
         try:
-            return self._bind()
+            return listening_socket(self._address, self._port)
         except OSError as error:
             raise PortTaken(
                 f"{self._port_flag}: can't listen on {self._address}:{self._port}"
                 f" ({error.strerror}); another process may use the port"
             ) from error
-
-    def _bind(self) -> socket.socket:
-        address = self._address
-        if ":" not in address:
-            return socket.create_server((address, self._port), backlog=_BACKLOG)
-        dual = address == "::" and socket.has_dualstack_ipv6()
-        if address == "::" and not dual:
-            return socket.create_server(("0.0.0.0", self._port), backlog=_BACKLOG)
-        return socket.create_server(
-            (address, self._port), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=dual
-        )

@@ -6,13 +6,13 @@ import asyncio
 import errno
 import socket
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Generic, Protocol, TypeVar
 
 import structlog
 
 from epp.support.tasks import TaskOwner, keep_running
-from epp.transport.native.keepalive import Patience
-from epp.transport.native.protocol import NativeProtocol, Shared
 
 log = structlog.get_logger(__name__)
 
@@ -23,7 +23,24 @@ _PAUSE_SECONDS = 1.0
 _SECONDS_BETWEEN_WARNINGS = 60.0
 
 
-class Acceptor:
+Connection = TypeVar("Connection", bound=asyncio.Protocol)
+
+
+class Connections(Protocol[Connection]):
+    """Those of one listener."""
+
+    @property
+    def count(self) -> int:
+        """How many there are, those that are still arriving included."""
+
+    def admit(self) -> Connection:
+        """Another one arrives."""
+
+    def arrived(self, connection: Connection) -> None:
+        """Its arrival is over, whatever came of it."""
+
+
+class Acceptor(Generic[Connection]):
     """Accepts what comes to a listening socket. What is over the limit is closed at once.
 
     Connections count from the moment they are accepted, those in the middle of a TLS handshake
@@ -33,16 +50,16 @@ class Acceptor:
     def __init__(
         self,
         listening: socket.socket,
-        shared: Shared,
+        connections: Connections[Connection],
         *,
-        tls: ssl.SSLContext | None,
-        patience: Patience,
+        tls: Callable[[], ssl.SSLContext] | None,
+        handshake_seconds: float,
         max_connections: int,
     ) -> None:
         self._listening = listening
-        self._shared = shared
+        self._connections = connections
         self._tls = tls
-        self._handshake_seconds = patience.handshake_seconds if tls is not None else None
+        self._handshake_seconds = handshake_seconds if tls is not None else None
         self._shutdown_seconds = _SHUTDOWN_SECONDS if tls is not None else None
         self._max_connections = max_connections
         self._tasks = TaskOwner()
@@ -59,18 +76,17 @@ class Acceptor:
 
     async def _accept_all(self) -> None:
         loop = asyncio.get_running_loop()
-        shared = self._shared
+        connections = self._connections
         while True:
             accepted = await self._accept(loop)
             if accepted is None:
                 continue
-            if len(shared.connections) + len(shared.arriving) >= self._max_connections:
+            if connections.count >= self._max_connections:
                 accepted.close()
                 self._excess.count(loop.time())
             else:
-                protocol = NativeProtocol(shared, loop)
-                shared.arriving.add(protocol)
-                self._tasks.spawn(self._let_in(loop, protocol, accepted), "connection")
+                connection = connections.admit()
+                self._tasks.spawn(self._let_in(loop, connection, accepted), "connection")
             await asyncio.sleep(0)  # a flood of connections must not keep the loop for itself
 
     async def _accept(self, loop: asyncio.AbstractEventLoop) -> socket.socket | None:
@@ -88,20 +104,20 @@ class Acceptor:
         return accepted
 
     async def _let_in(
-        self, loop: asyncio.AbstractEventLoop, protocol: NativeProtocol, accepted: socket.socket
+        self, loop: asyncio.AbstractEventLoop, connection: Connection, accepted: socket.socket
     ) -> None:
         try:
             await loop.connect_accepted_socket(
-                lambda: protocol,
+                lambda: connection,
                 accepted,
-                ssl=self._tls,
+                ssl=None if self._tls is None else self._tls(),
                 ssl_handshake_timeout=self._handshake_seconds,
                 ssl_shutdown_timeout=self._shutdown_seconds,
             )
         except OSError as error:  # of TLS, too, and its timeout
             log.debug("a connection ended before it began", error=repr(error))
         finally:
-            self._shared.arriving.discard(protocol)
+            self._connections.arrived(connection)
 
 
 class _Excess:
