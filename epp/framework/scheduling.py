@@ -89,6 +89,9 @@ class ScorerResult(Struct, frozen=True):
     weight: float
     scores: Sequence[float]
     """Clamped, in the order of the profile's candidates."""
+    started_at: float | None = None
+    """Monotonic seconds; None: it was not asked, these scores are kept from another request."""
+    seconds: float = 0.0
 
 
 class FilterResult(Struct, frozen=True):
@@ -97,6 +100,9 @@ class FilterResult(Struct, frozen=True):
     name: str
     before: Sequence[Endpoint]
     after: Sequence[Endpoint]
+    started_at: float | None = None
+    """Monotonic seconds; None: not measured."""
+    seconds: float = 0.0
 
 
 class ProfileResult(Struct, frozen=True, kw_only=True):
@@ -109,6 +115,21 @@ class ProfileResult(Struct, frozen=True, kw_only=True):
     totals: Sequence[float] = ()
     scorers: Sequence[ScorerResult] = ()
     filters: Sequence[FilterResult] = ()
+    picker: str = ""
+    """What picked, by name."""
+    started_at: float | None = None
+    """Monotonic seconds, as is `picking_at`; None: not measured."""
+    seconds: float = 0.0
+    """From the first filter to the end of the pick."""
+    picking_at: float | None = None
+    """When the picker was called, the profile's last step."""
+
+    @property
+    def picking_seconds(self) -> float:
+        """How long the picker took."""
+        if self.started_at is None or self.picking_at is None:
+            return 0.0
+        return self.started_at + self.seconds - self.picking_at
 
     @property
     def picked(self) -> Endpoint:

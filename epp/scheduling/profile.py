@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from epp.framework.errors import ConfigError, DropReason, ErrorCode, Rejection
+from epp.framework.errors import ConfigError, DropReason, ErrorCode, PlainRejection, Rejection
 from epp.framework.scheduling import Filter, FilterResult, Picker, ProfileResult, Scorer
 from epp.scheduling.observer import PluginObserver, Unobserved
 from epp.scheduling.overruns import Overruns
@@ -72,21 +72,28 @@ class SchedulerProfile:
 
         A scorer that fails costs its score only; what a filter or the picker raises goes through.
         """
+        started = self._now()
         kept, filtered = self._narrow(request, candidates)
         if not kept:
-            raise Rejection(
+            raise PlainRejection(
                 ErrorCode.RESOURCE_EXHAUSTED,
                 "no endpoints available for the given request",
                 drop_reason=DropReason.SATURATED,
                 retry_after=1,
             )
         totals, scored = self._rating.of(request, kept)
+        picking_at = self._now()
+        endpoints, ended = self._pick(request, kept, totals, picking_at)
         return ProfileResult(
-            endpoints=self._pick(request, kept, totals),
+            endpoints=endpoints,
             candidates=kept,
             totals=totals,
             scorers=scored,
             filters=filtered,
+            picker=self._picker.name,
+            started_at=started,
+            seconds=ended - started,
+            picking_at=picking_at,
         )
 
     def _narrow(
@@ -109,16 +116,21 @@ class SchedulerProfile:
                 step.failed(error)
                 raise
             finally:
-                step.took(self._now() - started)
-            results.append(FilterResult(step.name, candidates, kept))
+                seconds = self._now() - started
+                step.took(seconds)
+            results.append(FilterResult(step.name, candidates, kept, started, seconds))
             candidates = kept
         return candidates, results
 
     def _pick(
-        self, request: InferenceRequest, candidates: Sequence[Endpoint], totals: Sequence[float]
-    ) -> tuple[Endpoint, ...]:
+        self,
+        request: InferenceRequest,
+        candidates: Sequence[Endpoint],
+        totals: Sequence[float],
+        started: float,
+    ) -> tuple[tuple[Endpoint, ...], float]:
+        """What is picked, and when that was done."""
         step = self._picker
-        started = self._now()
         try:
             picked = tuple(islice(step.plugin.pick(request, candidates, totals), len(candidates)))
             if not picked:
@@ -132,8 +144,9 @@ class SchedulerProfile:
             step.failed(error)
             raise
         finally:
-            step.took(self._now() - started)
-        return picked
+            ended = self._now()
+            step.took(ended - started)
+        return picked, ended
 
     def _finite(self, scorer: Scorer, weight: float) -> float:
         if not math.isfinite(weight):

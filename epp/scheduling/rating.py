@@ -125,10 +125,11 @@ class Rating:
             self._watch(plugin, seconds)
         weighted = _weighted(weight, scores)
         if by_metrics is None:
-            return ScorerResult(step.name, weight, scores), weighted
+            return ScorerResult(step.name, weight, scores, started, seconds), weighted
         # A tuple, since it is shown with every request until the metrics change.
-        said = self._kept[scorer] = ScorerResult(step.name, weight, tuple(scores)), weighted
-        return said
+        kept = tuple(scores)
+        self._kept[scorer] = ScorerResult(step.name, weight, kept), weighted
+        return ScorerResult(step.name, weight, kept, started, seconds), weighted
 
     def _watch(self, plugin: Scorer, seconds: float) -> None:
         self._overruns.took(plugin, seconds, SCORER_BUDGET_SECONDS)

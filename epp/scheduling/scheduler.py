@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from epp.framework.errors import ConfigError, ErrorCode, Rejection
+from epp.framework.errors import ConfigError, ErrorCode, PlainRejection, Rejection
 from epp.framework.scheduling import ProfileHandler, ProfileResult, SchedulingResult
 from epp.scheduling.freshness import fresh_among
 from epp.scheduling.observer import PluginObserver, Unobserved
@@ -66,7 +66,10 @@ class ProfileScheduler:
         candidates = tuple(fresh_among(candidates))
         results: dict[str, ProfileResult | None] = {}
         rejection: Rejection | None = None
-        while chosen := self._pick(request, results):
+        while True:
+            chosen, ended = self._pick(request, results)
+            if not chosen:
+                break
             for name in chosen:
                 try:
                     results[name] = self._profile(name, results).run(request, candidates)
@@ -75,11 +78,11 @@ class ProfileScheduler:
                     rejection = rejection or error
         if not results:
             # The reference's status; the client's own header may be what names no profile.
-            raise Rejection(
+            raise PlainRejection(
                 ErrorCode.RESOURCE_EXHAUSTED,
                 f"failed to run any scheduler profile for request {request.id}",
             )
-        return self._process(request, results, rejection)
+        return self._process(request, results, rejection, ended)
 
     def _profile(self, name: str, results: dict[str, ProfileResult | None]) -> SchedulerProfile:
         profile = self._profiles.get(name)
@@ -93,10 +96,11 @@ class ProfileScheduler:
 
     def _pick(
         self, request: InferenceRequest, results: dict[str, ProfileResult | None]
-    ) -> Sequence[str]:
+    ) -> tuple[Sequence[str], float]:
+        """The profiles to run next, and when that was known."""
         started = self._now()
         try:
-            return tuple(self._handler.pick(request, self._names, results))
+            chosen = tuple(self._handler.pick(request, self._names, results))
         except Rejection:
             raise
         except PLUGIN_FAULTS as error:
@@ -104,15 +108,17 @@ class ProfileScheduler:
             self._tell("ProfilePicker", error)
             raise
         finally:
-            self._pick_took(self._now() - started)
+            ended = self._now()
+            self._pick_took(ended - started)
+        return chosen, ended
 
     def _process(
         self,
         request: InferenceRequest,
         results: dict[str, ProfileResult | None],
         rejection: Rejection | None,
+        started: float,
     ) -> SchedulingResult:
-        started = self._now()
         try:
             result = self._handler.process(request, results)
             if result.primary not in result.profiles:

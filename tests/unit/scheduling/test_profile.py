@@ -227,6 +227,25 @@ def test_every_call_is_measured() -> None:
     ]
 
 
+def test_the_result_tells_when_each_plugin_was_called_and_how_long_it_took() -> None:
+    clock = Clock()
+    measured = SchedulerProfile(
+        "default",
+        filters=[Keeps(lambda _: bool(clock.taking(0.25)(E1)))],
+        scorers=[(Scores(clock.taking(2.0)), 1)],
+        picker=Answers([E1]),
+        now=clock,
+    )
+
+    result = measured.run(request_of(), [E1, E2])
+
+    [kept], [scored] = result.filters, result.scorers
+    assert (kept.started_at, kept.seconds) == (0.0, 0.5)
+    assert (scored.started_at, scored.seconds) == (0.5, 4.0)
+    assert (result.picker, result.picking_at, result.picking_seconds) == ("answers", 4.5, 0.0)
+    assert (result.started_at, result.seconds) == (0.0, 4.5)
+
+
 def test_the_author_of_a_scorer_that_fails_is_told_where_and_nothing_of_the_request() -> None:
     failing = profile((Scores(ValueError("a prompt"), "mine"), 1))
 

@@ -112,6 +112,17 @@ def test_metrics_are_scored_once_until_one_of_them_is_replaced() -> None:
     assert [point for point, *_ in observer.durations].count("Scorer") == 2
 
 
+def test_scores_that_are_kept_are_told_from_those_that_were_asked_for() -> None:
+    ticks = iter(range(100))
+    keeping = profile((FewestWaiting(), 1.0), now=lambda: float(next(ticks)))
+
+    [[asked], [kept]] = [keeping.run(request_of(), pool()).scorers for _ in range(2)]
+
+    assert (asked.started_at, asked.seconds) == (1.0, 1.0)
+    assert (kept.started_at, kept.seconds) == (None, 0.0)
+    assert kept.scores == asked.scores
+
+
 class FewestWaitingPerModel(FewestWaiting):
     """Looks at the request after all."""
 
