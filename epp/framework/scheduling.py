@@ -92,6 +92,8 @@ class ScorerResult(Struct, frozen=True):
     started_at: float | None = None
     """Monotonic seconds; None: it was not asked, these scores are kept from another request."""
     seconds: float = 0.0
+    type: str = ""
+    """The scorer's type; empty: not known."""
 
 
 class FilterResult(Struct, frozen=True):

@@ -124,12 +124,13 @@ class Rating:
             step.took(seconds)
             self._watch(plugin, seconds)
         weighted = _weighted(weight, scores)
+        kind = plugin.type
         if by_metrics is None:
-            return ScorerResult(step.name, weight, scores, started, seconds), weighted
+            return ScorerResult(step.name, weight, scores, started, seconds, kind), weighted
         # A tuple, since it is shown with every request until the metrics change.
         kept = tuple(scores)
-        self._kept[scorer] = ScorerResult(step.name, weight, kept), weighted
-        return ScorerResult(step.name, weight, kept, started, seconds), weighted
+        self._kept[scorer] = ScorerResult(step.name, weight, kept, type=kind), weighted
+        return ScorerResult(step.name, weight, kept, started, seconds, kind), weighted
 
     def _watch(self, plugin: Scorer, seconds: float) -> None:
         self._overruns.took(plugin, seconds, SCORER_BUDGET_SECONDS)
