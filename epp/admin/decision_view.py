@@ -50,7 +50,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     endpoints: list[str]
     """What the gateway is told, best first; none if it is rejected."""
     reason: str
-    """In one line, as in the request log; of a rejection its message."""
+    """In one line, as in the request log."""
 
 
 class Rejected(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -61,6 +61,7 @@ class Rejected(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     details: str
     """As in the gateway's access log."""
     message: str
+    """The client's in a dry run; else without what it quotes of the request."""
 
 
 class LeftOutPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -15,7 +15,7 @@ from epp.framework.data_layer import (
     PollingSource,
 )
 from epp.framework.endpoint import Endpoint, EndpointId, EndpointMetrics, EndpointState
-from epp.framework.errors import ConfigError, DropReason, ErrorCode, Rejection
+from epp.framework.errors import ConfigError, DropReason, ErrorCode, PlainRejection, Rejection
 from epp.framework.flow_control import SaturationDetector
 from epp.framework.headers import Headers
 from epp.framework.metric_specs import CounterSpec, GaugeSpec, HistogramSpec
@@ -82,6 +82,7 @@ __all__ = [
     "ParsedRequest",
     "Parser",
     "Picker",
+    "PlainRejection",
     "Plugin",
     "PluginContext",
     "PollingSource",

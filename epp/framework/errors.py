@@ -1,9 +1,10 @@
 """Errors that cross rooms.
 
     PickerError
-    ├── ConfigError      start-up stops with exit code 2
-    │   └── PortTaken    … unless there is another port to try
-    └── Rejection        the request ends with an HTTP status the client will see
+    ├── ConfigError          start-up stops with exit code 2
+    │   └── PortTaken        … unless there is another port to try
+    └── Rejection            the request ends with an HTTP status the client will see
+        └── PlainRejection   … and with a message that logs may have, too
 
 Anything else is a bug or a plugin's fault; it is contained where it happens and answered by
 the pool's failure mode.
@@ -69,8 +70,10 @@ class DropReason(StrEnum):
 class Rejection(PickerError):
     """The request ends here with an HTTP status the client will see.
 
-    `details` defaults to the drop reason, else to the code. `retry_after` is in seconds; None
-    says that waiting does not help.
+    `message` is for the client, whom it may quote. Logs and kept decisions have `log_message`,
+    which must have nothing of body, headers and query; by default it is the code. `details`
+    defaults to the drop reason, else to the code. `retry_after` is in seconds; None says that
+    waiting does not help.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class Rejection(PickerError):
         code: ErrorCode,
         message: str,
         *,
+        log_message: str | None = None,
         drop_reason: DropReason | None = None,
         details: str | None = None,
         retry_after: int | None = None,
@@ -85,9 +89,14 @@ class Rejection(PickerError):
         super().__init__(message)
         self.code = code
         self.message = message
+        self.log_message = self._default_log_message if log_message is None else log_message
         self.drop_reason = drop_reason
         self.details = details or str(drop_reason or _snake_case(code))
         self.retry_after = retry_after
+
+    @property
+    def _default_log_message(self) -> str:
+        return str(self.code)
 
     @property
     def http_status(self) -> int:
@@ -97,6 +106,14 @@ class Rejection(PickerError):
     def access_log_details(self) -> str:
         """`details` as they stand in the gateway's access log, and so in the request log."""
         return "epp_" + self.details.replace("-", "_")
+
+
+class PlainRejection(Rejection):
+    """A rejection whose message quotes nothing of the client, so that logs have it, too."""
+
+    @property
+    def _default_log_message(self) -> str:
+        return self.message
 
 
 def _snake_case(code: ErrorCode) -> str:

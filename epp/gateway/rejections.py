@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from epp.framework.errors import ErrorCode, Rejection
+from epp.framework.errors import ErrorCode, PlainRejection, Rejection
 
 
 def body_too_large(limit: int) -> Rejection:
     """The body is over the cap; the rest of it is not read."""
-    return Rejection(
+    return PlainRejection(
         ErrorCode.PAYLOAD_TOO_LARGE, f"request body is larger than the allowed {limit} bytes"
     )
 
 
 def told_too_much(limit: int) -> Rejection:
     """Headers or metadata are over what is read."""
-    return Rejection(
+    return PlainRejection(
         ErrorCode.PAYLOAD_TOO_LARGE,
         f"request headers and metadata are larger than the allowed {limit} bytes",
     )
@@ -22,14 +22,14 @@ def told_too_much(limit: int) -> Rejection:
 
 def body_stopped(timeout: float) -> Rejection:
     """Nothing of the body came for a while (decision 2)."""
-    return Rejection(
+    return PlainRejection(
         ErrorCode.REQUEST_TIMEOUT, f"no part of the request body came for {timeout:g} seconds"
     )
 
 
 def overloaded(signal: str) -> Rejection:
     """This process has more to do than it can."""
-    return Rejection(
+    return PlainRejection(
         ErrorCode.SERVICE_UNAVAILABLE,
         f"the endpoint picker is overloaded ({signal})",
         details="overloaded",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from epp.framework.errors import DropReason, ErrorCode, Rejection
+from epp.framework.errors import DropReason, ErrorCode, PlainRejection
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
@@ -27,7 +27,7 @@ def shed_at_saturation(
     if request.priority >= 0 or detector is None:
         return
     if detector.saturation(candidates) >= SATURATED:
-        raise Rejection(
+        raise PlainRejection(
             ErrorCode.RESOURCE_EXHAUSTED,
             "system saturated, sheddable request dropped",
             drop_reason=DropReason.SATURATED,
@@ -44,7 +44,7 @@ def require_available_cache(
     picked = result.profiles[result.primary].picked
     match = plan.prefix_match.of(request, picked) if plan.prefix_match else None
     if match is None or match.match_blocks < 1:
-        raise Rejection(
+        raise PlainRejection(
             ErrorCode.PRECONDITION_FAILED, "no decode worker has the requested KV cache"
         )
 

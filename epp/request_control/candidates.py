@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from epp.datastore.endpoint_index import pool_order
-from epp.framework.errors import DropReason, ErrorCode, Rejection
+from epp.framework.errors import DropReason, ErrorCode, PlainRejection
 from epp.support.addresses import canonical_ip, join_host_port
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Candidates:
         hint = incoming.subset if self._use_subset else None
         found = locate_candidates(snapshot, hint)
         if not found:
-            raise Rejection(
+            raise PlainRejection(
                 ErrorCode.SERVICE_UNAVAILABLE,
                 "failed to find endpoint candidates for serving the request",
                 drop_reason=DropReason.NO_ENDPOINTS,

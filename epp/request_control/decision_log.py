@@ -135,7 +135,7 @@ class DecisionLog:
 
     def rejected(self, request: InferenceRequest, received_at: float, rejection: Rejection) -> None:
         """The client got an error from us."""
-        refusal = refusal_of(rejection)
+        refusal = refusal_of(rejection, rejection.log_message)
         self._keep(bare_decision(request, received_at, self._now(), refusal=refusal))
 
     def last(self, count: int) -> Sequence[Decision]:
@@ -180,11 +180,11 @@ def bare_decision(
     )
 
 
-def refusal_of(rejection: Rejection) -> Refusal:
+def refusal_of(rejection: Rejection, message: str) -> Refusal:
     """A rejection as it is told; the error itself would keep its traceback alive."""
     return Refusal(
         rejection.http_status,
         str(rejection.code),
         rejection.access_log_details,
-        rejection.message[:MOST_MESSAGE],
+        message[:MOST_MESSAGE],
     )

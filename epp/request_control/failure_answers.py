@@ -10,7 +10,7 @@ import structlog
 from msgspec.structs import replace
 
 from epp.datastore.inference_pool import FailureMode, failure_mode_in_force
-from epp.framework.errors import DropReason, ErrorCode, Rejection
+from epp.framework.errors import DropReason, ErrorCode, PlainRejection
 from epp.request_control.active_request import ActiveRequest
 from epp.request_control.incoming import REQUEST_ID_HEADER, short_id
 from epp.scheduling.least_in_flight import least_in_flight
@@ -81,7 +81,7 @@ class FailureAnswers:
             reason, text = "internal", "internal error while picking an endpoint"
             self._faults.tell("", error, request_id=short_id(request))
         if self.mode is FailureMode.FAIL_CLOSE:
-            raise Rejection(
+            raise PlainRejection(
                 ErrorCode.SERVICE_UNAVAILABLE, text, details=reason, retry_after=1
             ) from error
         return self.best_effort(incoming, _untouched(request), hooks, reason)
@@ -91,7 +91,7 @@ class FailureAnswers:
     ) -> ActiveRequest:
         """The pool was waited for in vain."""
         if self.mode is FailureMode.FAIL_CLOSE:
-            raise Rejection(
+            raise PlainRejection(
                 ErrorCode.SERVICE_UNAVAILABLE,
                 "the pool has not been seen yet",
                 drop_reason=DropReason.NO_ENDPOINTS,

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from epp.framework.errors import DropReason, ErrorCode, Rejection
+from epp.framework.errors import DropReason, ErrorCode, PlainRejection, Rejection
 from epp.request_control.budgets import finish_in_budget
 from epp.request_control.response_hooks import ResponseHookRunner
 from epp.scheduling.overruns import Overruns
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     )
     from epp.framework.scheduling import SchedulingResult
     from epp.request_control.response_hooks import HookObserver
+
+_NOT_ADMITTED = "request cannot be admitted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +97,10 @@ class HookRunner:
                 raise
             except PLUGIN_FAULTS as error:
                 step.failed(error)
-                message = f'RequestHeader "{hook.name}/{hook.type}" failed: {error}'
-                raise Rejection(ErrorCode.INTERNAL, message) from error
+                failed = f'RequestHeader "{hook.name}/{hook.type}" failed'
+                raise Rejection(
+                    ErrorCode.INTERNAL, f"{failed}: {error}", log_message=failed
+                ) from error
             finally:
                 step.took(self._now() - started)
 
@@ -118,7 +122,7 @@ class HookRunner:
                 step.took(self._now() - started)
             kept = [endpoint for endpoint in kept if endpoint in allowed]
         if not kept:
-            raise Rejection(
+            raise PlainRejection(
                 ErrorCode.SERVICE_UNAVAILABLE,
                 "screeners eliminated all endpoint candidates",
                 drop_reason=DropReason.NO_ENDPOINTS,
@@ -178,14 +182,17 @@ class HookRunner:
                 saturated = denial.code is ErrorCode.RESOURCE_EXHAUSTED
                 raise Rejection(
                     denial.code,
-                    f"request cannot be admitted: {denial.message}",
+                    f"{_NOT_ADMITTED}: {denial.message}",
+                    log_message=f"{_NOT_ADMITTED}: {denial.log_message}",
                     drop_reason=denial.drop_reason or (DropReason.SATURATED if saturated else None),
                     retry_after=denial.retry_after or (1 if saturated else None),
                 ) from denial
             except PLUGIN_FAULTS as error:
                 step.failed(error)
                 raise Rejection(
-                    ErrorCode.INTERNAL, f"request cannot be admitted: {error}"
+                    ErrorCode.INTERNAL,
+                    f"{_NOT_ADMITTED}: {error}",
+                    log_message=f'{_NOT_ADMITTED}: "{step.name}" failed',
                 ) from error
             finally:
                 step.took(self._now() - started)
@@ -209,7 +216,9 @@ class HookRunner:
         first = failures[0][1]
         if len(failures) == 1 and isinstance(first, Rejection):
             raise first
-        text = "; ".join(
-            f'PreRequest "{hook.name}/{hook.type}" failed: {error}' for hook, error in failures
-        )
-        raise Rejection(ErrorCode.INTERNAL, text) from first
+        told = [(f'PreRequest "{hook.name}/{hook.type}" failed', error) for hook, error in failures]
+        raise Rejection(
+            ErrorCode.INTERNAL,
+            "; ".join(f"{failed}: {error}" for failed, error in told),
+            log_message="; ".join(failed for failed, _ in told),
+        ) from first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epp.framework.errors import ErrorCode, Rejection
+from epp.framework.errors import ErrorCode, PlainRejection
 from epp.request_control.incoming import REWRITE_HEADERS, first_header
 from epp.support.json_members import with_model
 
@@ -22,7 +22,7 @@ def resolve_model(request: InferenceRequest) -> None:
         return
     request.target_model = rewrite or request.incoming_model
     if not request.target_model:
-        raise Rejection(ErrorCode.BAD_REQUEST, "model not found in request body")
+        raise PlainRejection(ErrorCode.BAD_REQUEST, "model not found in request body")
 
 
 def rewritten_body(request: InferenceRequest, body: bytes) -> bytes | None:
@@ -33,4 +33,4 @@ def rewritten_body(request: InferenceRequest, body: bytes) -> bytes | None:
     try:
         return with_model(body, request.target_model)
     except ValueError as error:
-        raise Rejection(ErrorCode.BAD_REQUEST, str(error)) from error
+        raise PlainRejection(ErrorCode.BAD_REQUEST, str(error)) from error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from epp.framework.errors import ErrorCode, Rejection
+from epp.framework.errors import ErrorCode, PlainRejection, Rejection
 from epp.support.decompression import (
     CODINGS,
     BodyLimitError,
@@ -52,7 +52,7 @@ class ParserSelector:
                 return parser
         if self._fallback is None:
             message = f"no parser registered matching path suffix for: {path}"
-            raise Rejection(ErrorCode.BAD_REQUEST, message)
+            raise PlainRejection(ErrorCode.BAD_REQUEST, message)
         return self._fallback
 
 
@@ -110,8 +110,11 @@ async def decoded(body: bytes, content_encoding: str, limit: int, *, in_turns: b
         return body
     allowed = ", ".join((*CODINGS, "identity"))
     if coding not in CODINGS:
-        message = f"content-encoding: {content_encoding[:64]!r} is not supported; one of {allowed}"
-        raise Rejection(ErrorCode.BAD_REQUEST, message)
+        raise Rejection(
+            ErrorCode.BAD_REQUEST,
+            f"content-encoding: {content_encoding[:64]!r} is not supported; one of {allowed}",
+            log_message=f"content-encoding is not supported; one of {allowed}",
+        )
     ratio_limit = max(RATIO_FREE_BYTES, MAX_RATIO * len(body))
     try:
         steps = decompress(coding, body, min(limit, ratio_limit))
@@ -120,7 +123,7 @@ async def decoded(body: bytes, content_encoding: str, limit: int, *, in_turns: b
         raise _too_large(coding, limit, ratio_limit) from error
     except CorruptBodyError as error:
         message = f"content-encoding: the body is not valid {coding}; supported are {allowed}"
-        raise Rejection(ErrorCode.BAD_REQUEST, message) from error
+        raise PlainRejection(ErrorCode.BAD_REQUEST, message) from error
 
 
 def _too_large(coding: str, limit: int, ratio_limit: int) -> Rejection:
@@ -128,4 +131,4 @@ def _too_large(coding: str, limit: int, ratio_limit: int) -> Rejection:
         message = f"request body of more than {limit} bytes when decoded from {coding}"
     else:
         message = f"request body grows more than {MAX_RATIO} times when decoded from {coding}"
-    return Rejection(ErrorCode.PAYLOAD_TOO_LARGE, message)
+    return PlainRejection(ErrorCode.PAYLOAD_TOO_LARGE, message)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from epp.framework.errors import ErrorCode, Rejection
+from epp.framework.errors import ErrorCode, PlainRejection
 from epp.framework.request import TerminationCause
 from epp.request_control.active_request import ActiveRequest
 from epp.request_control.admission import require_available_cache, shed_at_saturation
@@ -201,7 +201,7 @@ class Pipeline:
                 self._now() - started, request.target_model, endpoints[0] if endpoints else None
             )
         if not endpoints:
-            raise Rejection(ErrorCode.INTERNAL, "results must be greater than zero")
+            raise PlainRejection(ErrorCode.INTERNAL, "results must be greater than zero")
         return result
 
     def _parsing_took(self, parser: Parser, seconds: float) -> None:

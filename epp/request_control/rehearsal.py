@@ -83,7 +83,7 @@ class Rehearsal:
                     in_turns=incoming.is_long,
                 )
         except Rejection as rejection:
-            decision = self._refused(incoming, request, refusal_of(rejection))
+            decision = self._refused(incoming, request, refusal_of(rejection, rejection.message))
         except PLUGIN_FAULTS as error:  # told, whatever it is
             if is_cancellation(error):
                 raise

@@ -114,7 +114,7 @@ class Reporter:
                     path=request_path(headers),
                     model=model,
                     target_model=target,
-                    reason=rejection.message,
+                    reason=rejection.log_message,
                     status=rejection.http_status,
                     details=rejection.access_log_details,
                     seconds=now - received_at,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from epp.framework.data_types import LATENCY_PREDICTION
-from epp.framework.errors import ErrorCode, Rejection
+from epp.framework.errors import ErrorCode, PlainRejection
 from epp.framework.plugin import Parameters, PluginContext, Stability
 from epp.framework.request_control import Admitter
 
@@ -51,7 +51,7 @@ class LatencySloAdmitter(Admitter):
             return
         if any(_is_idle_or_cold(endpoint) for endpoint in endpoints):
             return
-        raise Rejection(
+        raise PlainRejection(
             ErrorCode.RESOURCE_EXHAUSTED, "no valid endpoint available to serve the request"
         )
 

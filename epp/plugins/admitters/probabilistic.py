@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from epp.framework.errors import ErrorCode, Rejection
+from epp.framework.errors import ErrorCode, PlainRejection
 from epp.framework.plugin import Parameters, PluginContext, Stability
 from epp.framework.request_control import Admitter
 from epp.plugins.saturation.pressure import pressure_against
@@ -53,7 +53,7 @@ class ProbabilisticAdmitter(Admitter):
         saturation = self.saturation(endpoints)
         probability = self.denial_probability(saturation)
         if self._rng.random() < probability:
-            raise Rejection(
+            raise PlainRejection(
                 ErrorCode.RESOURCE_EXHAUSTED,
                 "probabilistic-admitter: rejected,"
                 f" saturation={saturation:.3f} prob={probability:.2f}",

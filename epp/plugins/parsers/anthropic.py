@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 from msgspec import Raw
 
-from epp.framework.errors import ErrorCode, Rejection
+from epp.framework.errors import ErrorCode, PlainRejection
 from epp.framework.parsed_request import ParsedRequest, PromptText
 from epp.framework.plugin import Stability
 from epp.framework.request_handling import Parser, ResponseReader
@@ -68,7 +68,7 @@ class AnthropicParser(Parser):
         if has_path_suffix(trimmed, "messages/count_tokens"):
             return ParsedRequest(api="", skip_response_processing=True)
         if not has_path_suffix(trimmed, "messages"):
-            raise Rejection(ErrorCode.BAD_REQUEST, f"unsupported API endpoint: {path}")
+            raise PlainRejection(ErrorCode.BAD_REQUEST, f"unsupported API endpoint: {path}")
         try:
             request = decode_object(body, _request)
             read_prompts = _prompt_reader(request)
@@ -76,13 +76,13 @@ class AnthropicParser(Parser):
             cache_salt = string_or_empty(request.cache_salt)
         except ShapeError as error:
             message = f"error parsing messages request: {error}"
-            raise Rejection(ErrorCode.BAD_REQUEST, message) from error
+            raise PlainRejection(ErrorCode.BAD_REQUEST, message) from error
         except BodyError as error:
             message = f"error unmarshaling request body: {error}"
-            raise Rejection(ErrorCode.BAD_REQUEST, message) from error
+            raise PlainRejection(ErrorCode.BAD_REQUEST, message) from error
         if not request.messages:
             message = "invalid messages request: must have at least one message"
-            raise Rejection(ErrorCode.BAD_REQUEST, message)
+            raise PlainRejection(ErrorCode.BAD_REQUEST, message)
         return ParsedRequest(
             api="messages",
             model=model,

@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 from msgspec import Raw
 
-from epp.framework.errors import ErrorCode, Rejection
+from epp.framework.errors import ErrorCode, PlainRejection
 from epp.framework.parsed_request import ParsedRequest, PromptText
 from epp.framework.plugin import Stability
 from epp.framework.request_handling import Parser, ResponseReader
@@ -161,13 +161,13 @@ class OpenAIParser(Parser):
             model = string_or_empty(request.model)
             cache_salt = string_or_empty(request.cache_salt)
         except ShapeError as error:
-            raise Rejection(ErrorCode.BAD_REQUEST, api.error) from error
+            raise PlainRejection(ErrorCode.BAD_REQUEST, api.error) from error
         except BodyError as error:
             message = f"error unmarshaling request bodyMap: {error}"
-            raise Rejection(ErrorCode.BAD_REQUEST, message) from error
+            raise PlainRejection(ErrorCode.BAD_REQUEST, message) from error
         read_prompts = request.prompt_reader()
         if read_prompts is None:
-            raise Rejection(ErrorCode.BAD_REQUEST, api.error)
+            raise PlainRejection(ErrorCode.BAD_REQUEST, api.error)
         return ParsedRequest(
             api=api.name,
             model=model,

@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 from msgspec import Raw
 
-from epp.framework.errors import ErrorCode, Rejection
+from epp.framework.errors import ErrorCode, PlainRejection, Rejection
 from epp.framework.parsed_request import ParsedRequest, PromptText
 from epp.framework.plugin import Stability
 from epp.framework.request_handling import Parser, ResponseReader
@@ -48,16 +48,16 @@ class SglangHttpParser(Parser):
     def parse_request(self, path: str, body: bytes) -> ParsedRequest:
         """Read the body of a generate request."""
         if trimmed_path(path) != "/generate":
-            raise Rejection(ErrorCode.BAD_REQUEST, f"unsupported path: {path}")
+            raise PlainRejection(ErrorCode.BAD_REQUEST, f"unsupported path: {path}")
         try:
             request = decode_object(body, _request)
             if not is_a(request.extra_key, b'"'):
                 message = "unsupported generate request: extra_key must be a string"
-                raise Rejection(ErrorCode.BAD_REQUEST, message)
+                raise PlainRejection(ErrorCode.BAD_REQUEST, message)
             extra_key = string_or_empty(request.extra_key)
         except BodyError as error:
             message = f"error unmarshaling request body: {error}"
-            raise Rejection(ErrorCode.BAD_REQUEST, message) from error
+            raise PlainRejection(ErrorCode.BAD_REQUEST, message) from error
         ids = _ids(request.input_ids)
         sampling = sampling_params(request.sampling_params)
         return ParsedRequest(
@@ -88,7 +88,7 @@ def _ids(value: Raw) -> bytes:
 
 
 def _invalid(problem: str) -> Rejection:
-    return Rejection(ErrorCode.BAD_REQUEST, f"invalid generate request: {problem}")
+    return PlainRejection(ErrorCode.BAD_REQUEST, f"invalid generate request: {problem}")
 
 
 def _read(ids: bytes) -> tuple[PromptText, ...]:

@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 from msgspec import Raw
 
-from epp.framework.errors import ErrorCode, Rejection
+from epp.framework.errors import ErrorCode, PlainRejection, Rejection
 from epp.framework.parsed_request import MultiModalFeature, ParsedRequest, PromptText
 from epp.framework.plugin import Stability
 from epp.framework.request_handling import Parser, ResponseReader
@@ -76,7 +76,7 @@ class VllmHttpParser(Parser):
             cache_salt = string_or_empty(request.cache_salt)
         except BodyError as error:
             message = f"error unmarshaling request body: {error}"
-            raise Rejection(ErrorCode.BAD_REQUEST, message) from error
+            raise PlainRejection(ErrorCode.BAD_REQUEST, message) from error
         ids = _ids(request.token_ids)
         sampling = sampling_params(request.sampling_params)
         return ParsedRequest(
@@ -97,12 +97,20 @@ class VllmHttpParser(Parser):
 def _ids(value: Raw) -> bytes:
     if first_byte(value) != b"[" or not is_filled_list(value):
         message = "invalid generate request: must have non-empty token_ids field"
-        raise Rejection(ErrorCode.BAD_REQUEST, message)
+        raise PlainRejection(ErrorCode.BAD_REQUEST, message)
     try:
         return token_ids(value)
     except TokenIdError as error:
-        message = f"invalid generate request: token_ids{_fault(value, error.index)}"
-        raise Rejection(ErrorCode.BAD_REQUEST, message) from error
+        problem = "invalid generate request: token_ids"
+        raise Rejection(
+            ErrorCode.BAD_REQUEST,
+            f"{problem}{_fault(value, error.index)}",
+            log_message=f"{problem}{_place(error.index)}: invalid value",
+        ) from error
+
+
+def _place(index: int | None) -> str:
+    return "" if index is None else f"[{index}]"
 
 
 def _fault(value: Raw, index: int | None) -> str:
@@ -111,7 +119,7 @@ def _fault(value: Raw, index: int | None) -> str:
         return ": invalid value"
     item = memoryview(_values.decode(value)[index])
     kind = _KINDS.get(bytes(item[:1]))
-    return f"[{index}]: invalid value {kind or bytes(item[:MAX_SHOWN_BYTES]).decode()}"
+    return f"{_place(index)}: invalid value {kind or bytes(item[:MAX_SHOWN_BYTES]).decode()}"
 
 
 def _read(ids: bytes, features: Raw) -> tuple[PromptText, ...]:

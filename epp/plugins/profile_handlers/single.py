@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from epp.framework.errors import ConfigError, ErrorCode, Rejection
+from epp.framework.errors import ConfigError, ErrorCode, PlainRejection
 from epp.framework.scheduling import ProfileHandler, ProfileResult, SchedulingResult
 
 if TYPE_CHECKING:
@@ -46,5 +46,7 @@ def outcome_of_one(results: Mapping[str, ProfileResult | None]) -> SchedulingRes
     """What the one profile that ran picked; raises `Rejection` if it failed."""
     ((name, result),) = results.items()
     if result is None:
-        raise Rejection(ErrorCode.RESOURCE_EXHAUSTED, f"failed to run scheduler profile '{name}'")
+        raise PlainRejection(
+            ErrorCode.RESOURCE_EXHAUSTED, f"failed to run scheduler profile '{name}'"
+        )
     return SchedulingResult(primary=name, profiles={name: result})

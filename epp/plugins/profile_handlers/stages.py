@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from epp.framework.data_types import PEER_ENDPOINT, PREFIX_MATCH, TOKENIZED_PROMPT
-from epp.framework.errors import ConfigError, DropReason, ErrorCode, Rejection
+from epp.framework.errors import ConfigError, DropReason, ErrorCode, PlainRejection
 from epp.framework.plugin import PluginContext
 from epp.framework.scheduling import ProfileHandler, ProfileResult, SchedulingResult
 
@@ -106,7 +106,7 @@ class StagedProfileHandler(ProfileHandler):
         if not stages.allow_decode_only:
             for role, name in (("prefill", stages.prefill), ("encode", stages.encode)):
                 if name in results and results[name] is None:
-                    raise Rejection(
+                    raise PlainRejection(
                         ErrorCode.SERVICE_UNAVAILABLE,
                         f"{role} profile '{name}' was required but found no endpoint"
                         f" ({role}-filter goes by the label llm-d.ai/role)",
@@ -115,7 +115,9 @@ class StagedProfileHandler(ProfileHandler):
                     )
         picked = {name: result for name, result in results.items() if result is not None}
         if stages.decode not in picked:
-            raise Rejection(ErrorCode.RESOURCE_EXHAUSTED, "failed to find available decode workers")
+            raise PlainRejection(
+                ErrorCode.RESOURCE_EXHAUSTED, "failed to find available decode workers"
+            )
         if not request.is_dry_run:
             self._count(request, picked)
         return SchedulingResult(primary=stages.decode, profiles=picked, roles=self._roles)
