@@ -10,6 +10,7 @@ from epp.config.loader import read_config
 from epp.framework.errors import ConfigError
 from epp.standalone.command import run_standalone
 from epp.standalone.options import StandaloneOptions
+from epp.standalone.passed_on import add_passed_on, passed_on_from
 from epp.standalone.pool import parse_endpoints
 from epp.support.argument_types import argument_type
 from epp.support.quantities import format_quantity
@@ -24,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_model_servers(parser.add_argument_group("Model servers"))
     _add_picking(parser.add_argument_group("How endpoints are picked"))
     _add_ports(parser.add_argument_group("Ports (a taken one moves to the next that is free)"))
+    add_passed_on(parser.add_argument_group("As for epp serve"))
     others = parser.add_argument_group("Others")
     others.add_argument(
         "--max-request-body-bytes",
@@ -173,6 +175,7 @@ def options_from(namespace: argparse.Namespace) -> StandaloneOptions:
         max_request_body_bytes=namespace.max_request_body_bytes,
         response_bodies=namespace.response_bodies,
         error_format=namespace.error_format,
+        picker=passed_on_from(namespace),
         verbose=namespace.verbose,
     )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from epp.app.options import ErrorFormatName, FailureModeName
 from epp.standalone.envoy_clusters import Address
@@ -42,4 +44,6 @@ class StandaloneOptions:
     """Whether Envoy shows response bodies to the picker."""
     error_format: ErrorFormatName = "json"
     """Clients of a demonstration are OpenAI's and Anthropic's; they read errors as JSON."""
+    picker: Mapping[str, Any] = field(default_factory=dict)
+    """Options of `ServeOptions` that go to the picker as they were given."""
     verbose: bool = False

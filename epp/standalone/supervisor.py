@@ -208,6 +208,7 @@ class Supervisor:
             error_format=options.error_format,
             log_format="console",
             request_log=True,
+            **options.picker,
         )
 
     def _envoy_settings(self, snapshot: Snapshot, addresses: Addresses) -> EnvoySettings:

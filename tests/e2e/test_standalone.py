@@ -101,6 +101,20 @@ def test_the_banner_is_the_first_thing_it_says(standalone: StartStandalone) -> N
     assert program.output().startswith("Ready.\n")
 
 
+@pytest.mark.parametrize("transport", ["native", "grpc"])
+def test_it_is_on_the_transport_that_was_asked_for(
+    standalone: StartStandalone, transport: str
+) -> None:
+    program = standalone(f"--transport={transport}")
+    program.wait_for_line(LAST_LINE)
+
+    answer = post(*curl_of(program))
+
+    assert answer.status_code == 200
+    loaded = Path(f"/proc/{program.pid}/maps").read_text()
+    assert ("cygrpc" in loaded) == (transport == "grpc")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_no_process_and_no_file(
     standalone: StartStandalone, tmp_path: Path, number: signal.Signals

@@ -41,7 +41,8 @@ def test_every_flag_reaches_its_option() -> None:
         *("--grpc-port=2", "--grpc-health-port=3", "--metrics-port=4", "--admin-port=5"),
         *("--envoy-admin-port=6", "--envoy-access-log=log", "--max-request-body-bytes=1Mi", "-v"),
         *("--allow-experimental-plugins", "--decision-header", "--emit-endpoint-scores"),
-        "--response-bodies=false",
+        *("--response-bodies=false", "--transport=grpc", "--seed=7"),
+        "--outlier-consecutive-errors=0",
     )
 
     assert options == StandaloneOptions(
@@ -62,6 +63,7 @@ def test_every_flag_reaches_its_option() -> None:
         decision_header=True,
         emit_endpoint_scores=True,
         response_bodies=False,
+        picker={"transport": "grpc", "outlier_consecutive_errors": 0, "seed": 7},
     )
 
 
@@ -119,6 +121,7 @@ def test_flags_that_contradict_are_both_named(arguments: list[str], problem: str
         ("--simulators=0", "'0' is out of range; allowed: whole numbers from 1 to 32"),
         ("--listen-address=here", "'here' is not an IP address"),
         ("--max-request-body-bytes=much", "'much' is not a size"),
+        ("--transport=grpcio", "'grpcio' is not one of grpc, native; did you mean 'grpc'?"),
     ],
 )
 def test_a_value_that_means_nothing_is_refused_with_what_is_allowed(
