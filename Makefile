@@ -41,7 +41,7 @@ test-grpc: $(VENV)/.dev ## what depends on the transport, once more on grpcio
 test-slow: $(VENV)/.dev kube-test ## against a real Kubernetes API server, with its outages
 	$(BIN)/python -m pytest -m slow --timeout 300 $(ARGS)
 
-kube-test: ## build that API server, helm and promtool, once; it needs Go and stays in EPP_KUBE_TEST_BIN (~/.cache/epp-kube-test)
+kube-test: ## build that API server, helm and Prometheus, once; it needs Go and stays in EPP_KUBE_TEST_BIN (~/.cache/epp-kube-test)
 	@tests/kube/build.sh
 	@tests/helm/build.sh # later: it shares most of what was compiled
 	@tests/prometheus/build.sh # as does this

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "config/prometheus/alerts.yaml"
 DASHBOARD = ROOT / "config/grafana/endpoint-picker.json"
-BINARIES = Path(os.environ.get("EPP_PROMTOOL_BIN") or Path.home() / ".cache/epp-promtool")
+BINARIES = Path(os.environ.get("EPP_PROMETHEUS_BIN") or Path.home() / ".cache/epp-prometheus")
 TARGET = 'namespace="models",job="epp",instance="10.0.0.1:9090"'
 OTHER = TARGET.replace("0.1:", "0.2:")
 SERVED = "llm_d_epp_request_processing_duration_seconds"
