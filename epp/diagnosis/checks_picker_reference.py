@@ -1,15 +1,16 @@
-"""Does the Service that the pool names exist, with that port, and is there a picker behind it?"""
+"""Is there the Service that the pool names, is its port right, and is there a picker behind it?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 
 import msgspec
 
 from epp.diagnosis.doctor_case import Case, PickerReference
-from epp.diagnosis.doctor_findings import Finding, fault, listing, ok, skipped
+from epp.diagnosis.doctor_findings import Finding, fault, listing, ok, skipped, warning
 from epp.diagnosis.kube_asking import ask
+from epp.diagnosis.service_protocol import misleading
 from epp.kubernetes.client import KubeStatusError
 
 PICKER_REFERENCE = "picker-reference"
@@ -17,6 +18,8 @@ PICKER_REFERENCE = "picker-reference"
 
 class _ServicePort(msgspec.Struct, frozen=True, rename="camel"):
     port: int
+    name: str = ""
+    app_protocol: str | None = None
 
 
 class _ServiceSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -63,7 +66,14 @@ async def look_at_picker_reference(case: Case) -> Iterable[Finding]:
         text = f"{name}, which the pool names: {error}"
         advice = "create it, or correct spec.endpointPickerRef.name of the pool"
         return [fault(PICKER_REFERENCE, text, advice)]
-    return [_service(service.spec, reference, name) or await _replicas(case, reference, name)]
+    problem = _service(service.spec, reference, name)
+    if problem is not None:
+        return [problem]
+    is_tls = case.options.secure_serving
+    return [
+        await _replicas(case, reference, name),
+        *_protocol(service.spec, reference, name, is_tls=is_tls),
+    ]
 
 
 def _service(spec: _ServiceSpec, reference: PickerReference, name: str) -> Finding | None:
@@ -76,6 +86,17 @@ def _service(spec: _ServiceSpec, reference: PickerReference, name: str) -> Findi
         advice = "correct spec.endpointPickerRef.port.number of the pool, or the Service"
         return fault(PICKER_REFERENCE, text, advice)
     return None
+
+
+def _protocol(
+    spec: _ServiceSpec, reference: PickerReference, name: str, *, is_tls: bool
+) -> Iterator[Finding]:
+    for port in spec.ports or ():
+        problem = misleading(port.app_protocol, port.name, is_tls=is_tls)
+        if port.port == reference.port and problem is not None:
+            yield warning(
+                PICKER_REFERENCE, f"{name} port {port.port} {problem.said}", problem.advice
+            )
 
 
 async def _replicas(case: Case, reference: PickerReference, name: str) -> Finding:

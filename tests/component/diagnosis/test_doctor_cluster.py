@@ -355,6 +355,7 @@ async def test_the_rights_of_a_service_account_can_be_asked_for() -> None:
 
 SERVICE = "/api/v1/namespaces/models/services/epp"
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/models/endpointslices"
+PORT = {"port": 9002, "name": "grpc-ext-proc"}
 
 
 @pytest.mark.parametrize(
@@ -372,13 +373,13 @@ SLICES = "/apis/discovery.k8s.io/v1/namespaces/models/endpointslices"
             "ExternalName",
         ),
         (
-            {SERVICE: {"spec": {"ports": [{"port": 9002}]}}, SLICES: {"items": []}},
+            {SERVICE: {"spec": {"ports": [PORT]}}, SLICES: {"items": []}},
             FAULT,
             "leads to no picker that is ready",
         ),
         (
             {
-                SERVICE: {"spec": {"ports": [{"port": 9002}]}},
+                SERVICE: {"spec": {"ports": [PORT]}},
                 SLICES: {
                     "items": [
                         {
@@ -393,7 +394,7 @@ SLICES = "/apis/discovery.k8s.io/v1/namespaces/models/endpointslices"
             OK,
             "pickers ready: 1",
         ),
-        ({SERVICE: {"spec": {"ports": [{"port": 9002}]}}}, OK, "has port 9002"),
+        ({SERVICE: {"spec": {"ports": [PORT]}}}, OK, "has port 9002"),
     ],
     ids=["no Service", "wrong port", "ExternalName", "nobody ready", "ready", "no slices"],
 )
@@ -408,3 +409,17 @@ async def test_the_service_that_the_pool_names_is_looked_at(
 
     assert found.verdict is verdict
     assert words in found.found
+
+
+async def test_a_service_that_names_another_protocol_is_a_warning() -> None:
+    case = doctor_case(pool_file=None, pool_name="pool", pool_namespace="models")
+    case.reference = PickerReference(kind="Service", name="epp", port=9002)
+    other = {"port": 9090, "appProtocol": "http"}
+    plaintext = {**PORT, "appProtocol": "kubernetes.io/h2c"}
+    async with answering({SERVICE: {"spec": {"ports": [other, plaintext]}}}) as client:
+        case.client = client
+        _, found = await look_at_picker_reference(case)
+
+    assert found.verdict is WARNING
+    assert "Service models/epp port 9002 says kubernetes.io/h2c" in found.found
+    assert found.advice == "set appProtocol: http2"

@@ -45,6 +45,20 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{/* "true" where the ext_proc port speaks TLS, as it does unless a flag says otherwise. */}}
+{{- define "epp.isSecure" -}}
+{{- if hasKey .Values.router.epp.flags "secure-serving" -}}
+{{ include "epp.flagIsOn" (dict "root" . "flag" "secure-serving") }}
+{{- else -}}
+true
+{{- end }}
+{{- end }}
+
+{{/* HTTP/2 to all that look at it; to GKE the first one is inside TLS and the second one is not. */}}
+{{- define "epp.appProtocol" -}}
+{{ eq (include "epp.isSecure" .) "true" | ternary "http2" "kubernetes.io/h2c" }}
+{{- end }}
+
 {{/* Cluster-wide objects carry the namespace in their name: there may be a release of it in each. */}}
 {{- define "epp.clusterName" -}}
 {{ .Release.Namespace }}-{{ include "epp.name" . }}
