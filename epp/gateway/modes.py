@@ -25,6 +25,11 @@ class BodyMode(Enum):
     """The body does not come by."""
 
 
+WHOLE_BODIES = (BodyMode.BUFFERED, BodyMode.BUFFERED_PARTIAL)
+"""The decision is the answer to the body."""
+BODIES_LEFT_ALONE = (BodyMode.STREAMED, BodyMode.NONE)
+"""The decision does not wait for the body."""
+
 _MODES: dict[int, tuple[BodyMode, BodyPolicy]] = {
     wire.ProtocolConfiguration.NONE: (BodyMode.NONE, BodyPolicy.UNSEEN),
     wire.ProtocolConfiguration.STREAMED: (BodyMode.STREAMED, BodyPolicy.AT_ONCE),

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from epp.framework.errors import ErrorCode, PlainRejection, Rejection
+
+if TYPE_CHECKING:
+    from epp.framework.headers import Headers
+
+_MOST_DIGITS = 18
+
+
+def declares_more(headers: Headers, limit: int) -> bool:
+    """Whether a body of more than `limit` bytes is to come, by what the client says."""
+    declared = headers.get("content-length") or ""
+    if not declared.isascii() or not declared.isdigit() or len(declared) > _MOST_DIGITS:
+        return False
+    return int(declared) > limit
 
 
 def body_too_large(limit: int) -> Rejection:

@@ -1,15 +1,17 @@
-"""What a decision changes in the request's headers: differences only (D3)."""
+"""What a decision changes in the request: differences only (D3), and the answer that tells them."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from epp.gateway.messages import DESTINATION_HEADER, SUBSET_KEY
+from epp.gateway.messages import DESTINATION_HEADER, SUBSET_KEY, request_answer
 from epp.gateway.replies import DROP_REASON_HEADER
 from epp.request_control.incoming import FAIRNESS_HEADERS, REWRITE_HEADERS
 from epp.request_control.response_headers import SERVED_ENDPOINT_HEADER
 
 if TYPE_CHECKING:
+    from epp.gateway.context import SaidOnce
     from epp.request_control.active_request import ActiveRequest
 
 REMOVED_HEADERS = frozenset(
@@ -53,3 +55,19 @@ def request_changes(active: ActiveRequest) -> dict[str, bytes | None]:
     if active.body_changed and active.body is not None:
         changes["content-length"] = b"%d" % len(active.body)
     return changes
+
+
+def decision_answer(active: ActiveRequest, said: SaidOnce, *, on_headers: bool) -> bytes:
+    """The answer to the headers, or to a body that comes in one message."""
+    answer = partial(
+        request_answer,
+        request_changes(active),
+        active.destination,
+        on_headers=on_headers,
+        body=active.body if active.body_changed and not on_headers else None,
+    )
+    try:
+        return answer(metadata=active.request.dynamic_metadata)
+    except (TypeError, ValueError, AttributeError):
+        said.warn("metadata of a plugin can't be sent: it is no JSON data")
+        return answer()

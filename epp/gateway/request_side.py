@@ -1,29 +1,29 @@
-"""The request half of a transaction: collect the body, have it decided, answer in order.
+"""The request half of a transaction: read it, have it decided, answer in order.
 
-In full duplex the gateway keeps no copy of what it hands out, so every byte taken is given back
-or the request is answered by us (protocol §2.1, pitfall 6).
+Bodies that come in pieces to be given back, and bodies that the gateway keeps, have a module each:
+`duplex_request` and `kept_request`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
 
-from epp.datastore.inference_pool import FailureMode
 from epp.framework.errors import Rejection
 from epp.framework.headers import Headers
 from epp.framework.request import TerminationCause
 from epp.gateway import messages
-from epp.gateway.body_messages import MAX_CHUNK_BYTES, request_body_chunks
 from epp.gateway.held_body import HeldBody
-from epp.gateway.modes import BodyMode
+from epp.gateway.modes import BODIES_LEFT_ALONE, WHOLE_BODIES, BodyMode
 from epp.gateway.overload import Pressure
-from epp.gateway.rejections import body_too_large, overloaded
+from epp.gateway.overload_relief import relief
+from epp.gateway.rejections import body_too_large, declares_more
 from epp.gateway.replies import immediate_response
-from epp.gateway.request_headers import request_changes
-from epp.request_control.incoming import REWRITE_HEADERS, IncomingRequest, first_header
+from epp.gateway.request_headers import decision_answer
+from epp.gateway.request_state import RequestState
+from epp.request_control.incoming import IncomingRequest
 
 if TYPE_CHECKING:
     import asyncio
@@ -33,19 +33,8 @@ if TYPE_CHECKING:
     from epp.wire import ext_proc_pb2 as wire
 
 
-class RequestState(Enum):
-    """How far the request half has come."""
-
-    NEW = auto()
-    READING = auto()
-    DECIDING = auto()
-    ANSWERED = auto()
-    OVER = auto()
-    """Rejected, or overtaken by a response that did not wait for it."""
-
-
-class RequestSide:
-    """Collects and answers request messages in the gateway's body mode."""
+class RequestSide(ABC):
+    """Takes and answers the messages of a request; the two kinds know how its body travels."""
 
     __slots__ = (
         "_bodies_owed",
@@ -111,47 +100,33 @@ class RequestSide:
         self._headers = messages.read_headers(message.request_headers.headers)
         self.take_metadata(message)
         self.state = RequestState.READING
-        self._on_headers = self._mode not in (BodyMode.BUFFERED, BodyMode.BUFFERED_PARTIAL)
+        self._on_headers = self._mode not in WHOLE_BODIES
         bodiless = message.request_headers.end_of_stream
         if bodiless:
             self._on_headers = self._body_complete = True
-        if self._rejected_by_overload() or self._rejected_by_length():
+        if self._relieved() or self._rejected_by_length():
             return
         if bodiless:
             self._decide(None, bodiless=True)
-        elif self._mode in (BodyMode.STREAMED, BodyMode.NONE):
-            if first_header(self._headers, REWRITE_HEADERS) is not None:
-                self._context.said.warn(
-                    "a model rewrite was asked for in a body mode that does not allow it"
-                )
-            self._decide(None)
-        elif not self._on_headers:
-            self._send((messages.EMPTY_REQUEST_HEADERS,))
+        else:
+            self._await_body()
 
     def body(self, data: bytes, end: bool) -> None:
         """Take a piece of the request's body."""
         if self.state is RequestState.NEW:
             self.state = RequestState.READING
         self.last_activity = self._context.now()
-        if self._mode is BodyMode.FULL_DUPLEX:
-            self._full_duplex(data, end=end)
-        elif self.state is RequestState.READING and self._mode is not BodyMode.NONE:
-            self._whole(data)
-        else:
-            self._owed_body(end)
+        self._take(data, end)
 
     def trailers(self, message: wire.ProcessingRequest) -> None:
-        """Take `request_trailers`: the end of a full-duplex body that had none (D2)."""
+        """Take `request_trailers`."""
         if self.state is RequestState.NEW:
             self.state = RequestState.READING
         self.take_metadata(message)
-        if self._mode is BodyMode.FULL_DUPLEX and not self._body_complete:
-            self._body_complete = self._trailers_ended = True
-            if self.state is RequestState.READING:
-                self._trailers_owed = True
-                self._decide(self._held.join())
-                return
-        if self.state is RequestState.DECIDING:
+        if self._ended_by_trailers():
+            self._trailers_owed = True
+            self._decide(self._held.join())
+        elif self.state is RequestState.DECIDING:
             self._trailers_owed = True
         elif self.state is not RequestState.OVER:
             self._send((messages.REQUEST_TRAILERS,))
@@ -203,81 +178,29 @@ class RequestSide:
             if named:
                 self._subset = subset
 
-    def _rejected_by_overload(self) -> bool:
+    def _relieved(self) -> bool:
         pressure, signal = self._context.guard.pressure()
-        return pressure is not Pressure.NONE and self._relieve(pressure, signal)
+        if pressure is Pressure.NONE:
+            return False
+        self._relieve(pressure, signal)
+        return True
 
-    def _relieve(self, pressure: Pressure, signal: str) -> bool:
-        """Decision 1's overload row: reject early, or pick without reading on."""
-        context = self._context
-        fail_open = context.director.failure_mode is FailureMode.FAIL_OPEN
-        if pressure is Pressure.EXTREME or not fail_open:
-            context.metrics.overloaded(signal, "rejected")
-            self.reject(overloaded(signal))
-            return True
-        context.metrics.overloaded(signal, "picked")
+    def _relieve(self, pressure: Pressure, signal: str) -> None:
         self._on_headers = True
         try:
-            active = context.director.best_effort(self._incoming(None), "overload")
+            active = relief(self._context, pressure, signal, partial(self._incoming, None))
         except Rejection as rejection:
             self.reject(rejection)
         else:
             self._answer(active)
-        return True
 
     def _rejected_by_length(self) -> bool:
         """413 before the first byte is taken, when the client says how many will come."""
-        declared = self._headers.get("content-length") or ""
-        if self._mode in (BodyMode.STREAMED, BodyMode.NONE) or not declared.isascii():
-            return False
         limit = self._context.settings.max_request_body_bytes
-        if not declared.isdigit() or len(declared) > 18 or int(declared) <= limit:
+        if self._mode in BODIES_LEFT_ALONE or not declares_more(self._headers, limit):
             return False
         self.reject(body_too_large(limit))
         return True
-
-    def _full_duplex(self, data: bytes, *, end: bool) -> None:
-        if self._body_complete:
-            # Envoy 1.35 to 1.37 can deliver the last piece twice (D4).
-            self._context.metrics.message_ignored("request-body")
-            return
-        self._body_complete = end
-        if self.state is RequestState.ANSWERED:
-            self._send(request_body_chunks(data, end=end))
-            if end and self.active is not None:
-                self._skip_response(self.active)
-        elif self.state is RequestState.READING:
-            self._collect(data, end=end)
-
-    def _collect(self, data: bytes, *, end: bool) -> None:
-        context = self._context
-        if self._held.size + len(data) > context.settings.max_request_body_bytes:
-            self.reject(body_too_large(context.settings.max_request_body_bytes))
-            return
-        self._held.add(data)
-        pressure, signal = context.guard.buffer_pressure()
-        if pressure is not Pressure.NONE:
-            self._relieve(pressure, signal)
-        elif end:
-            self._decide(self._held.join())
-
-    def _whole(self, data: bytes) -> None:
-        limit = self._context.settings.max_request_body_bytes
-        self._body_complete = True
-        if len(data) > limit:
-            self.reject(body_too_large(limit))
-            return
-        self._held.add(data)
-        self._decide(self._held.join())
-
-    def _owed_body(self, end: bool) -> None:
-        if self._mode is BodyMode.NONE:
-            self._context.metrics.message_ignored("request-body")
-        elif self.state is RequestState.DECIDING:
-            self._bodies_owed += 1
-        elif self.state is not RequestState.OVER:
-            self._send((messages.CONTINUE_REQUEST_BODY,))
-        self._body_complete = self._body_complete or end
 
     def _incoming(self, body: bytes | None, *, bodiless: bool = False) -> IncomingRequest:
         self._incoming_request = incoming = IncomingRequest(
@@ -321,30 +244,20 @@ class RequestSide:
         self.active = active
         self._context.reporter.answered(active)
         if self._on_headers and self._headers_seen:
-            self._send((self._decision(active, on_headers=True),))
-        if self._mode is BodyMode.FULL_DUPLEX:
-            self._give_back(active)
-        else:
-            if not self._on_headers:
-                self._send((self._decision(active, on_headers=False),))
-            self._held.release()
+            self._send((decision_answer(active, self._context.said, on_headers=True),))
+        self._answer_body(active)
         active.body = self._incoming_request = None
         self._settle()
         self._skip_response(active)
 
-    def _decision(self, active: ActiveRequest, *, on_headers: bool) -> bytes:
-        answer = partial(
-            messages.request_answer,
-            request_changes(active),
-            active.destination,
-            on_headers=on_headers,
-            body=active.body if active.body_changed and not on_headers else None,
-        )
-        try:
-            return answer(metadata=active.request.dynamic_metadata)
-        except (TypeError, ValueError, AttributeError):
-            self._context.said.warn("metadata of a plugin can't be sent: it is no JSON data")
-            return answer()
+    def _settle(self) -> None:
+        """Send what became due while the decision was pending."""
+        for _ in range(self._bodies_owed):
+            self._send((messages.CONTINUE_REQUEST_BODY,))
+        self._bodies_owed = 0
+        if self._trailers_owed:
+            self._trailers_owed = False
+            self._send((messages.REQUEST_TRAILERS,))
 
     def _skip_response(self, active: ActiveRequest) -> None:
         """Leave the rest of the transaction to the gateway, if that is wanted and loses nothing:
@@ -355,24 +268,18 @@ class RequestSide:
             active.end(TerminationCause.NATURAL)
             self._close()
 
-    def _give_back(self, active: ActiveRequest) -> None:
-        """The body, as far as one came; a body answer without a body message is spurious."""
-        end = self._body_complete and not self._trailers_ended
-        if not self._held.seen:
-            return
-        body = self._held.join() if active.body is None else active.body
-        chunks = request_body_chunks(body, end=end)
-        if len(body) > MAX_CHUNK_BYTES:
-            self._send(self._held.released_after(chunks))
-        else:
-            self._send(chunks)
-            self._held.release()
+    @abstractmethod
+    def _await_body(self) -> None:
+        """The headers have come, and a body is to follow."""
 
-    def _settle(self) -> None:
-        """Send what became due while the decision was pending."""
-        for _ in range(self._bodies_owed):
-            self._send((messages.CONTINUE_REQUEST_BODY,))
-        self._bodies_owed = 0
-        if self._trailers_owed:
-            self._trailers_owed = False
-            self._send((messages.REQUEST_TRAILERS,))
+    @abstractmethod
+    def _take(self, data: bytes, end: bool) -> None:
+        """A piece of the body has come."""
+
+    @abstractmethod
+    def _ended_by_trailers(self) -> bool:
+        """Trailers have come; whether they end a body that is being read."""
+
+    @abstractmethod
+    def _answer_body(self, active: ActiveRequest) -> None:
+        """Answer what has come of the body, and let go of it."""

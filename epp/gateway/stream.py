@@ -16,9 +16,11 @@ from epp.gateway.body_messages import (
     bytes_besides,
     read_piece,
 )
+from epp.gateway.duplex_request import DuplexRequest
+from epp.gateway.kept_request import KeptRequest
 from epp.gateway.modes import BodyMode, StreamModes, stream_modes
 from epp.gateway.rejections import told_too_much
-from epp.gateway.request_side import RequestSide, RequestState
+from epp.gateway.request_state import RequestState
 from epp.gateway.response_side import ResponseSide
 from epp.request_control.response import BodyPolicy
 from epp.transport.streams import Outlet, StatusCode
@@ -26,6 +28,7 @@ from epp.wire import ext_proc_pb2 as wire
 
 if TYPE_CHECKING:
     from epp.gateway.context import GatewayContext
+    from epp.gateway.request_side import RequestSide
 
 
 MAX_TOLD_BYTES = 1024 * 1024
@@ -171,7 +174,8 @@ class Transaction:
         self._modes = modes = stream_modes(first)
         if modes.observing:
             self._send = _unsent
-        self._request = RequestSide(
+        kind = DuplexRequest if modes.request is BodyMode.FULL_DUPLEX else KeptRequest
+        self._request = kind(
             self._context,
             modes.request,
             observing=modes.observing,

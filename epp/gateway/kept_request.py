@@ -1,0 +1,64 @@
+"""Requests whose body the gateway keeps: every message gets one answer, which may replace it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from epp.gateway import messages
+from epp.gateway.modes import BODIES_LEFT_ALONE, BodyMode
+from epp.gateway.rejections import body_too_large
+from epp.gateway.request_headers import decision_answer
+from epp.gateway.request_side import RequestSide
+from epp.gateway.request_state import RequestState
+from epp.request_control.incoming import REWRITE_HEADERS, first_header
+
+if TYPE_CHECKING:
+    from epp.request_control.active_request import ActiveRequest
+
+
+class KeptRequest(RequestSide):
+    """Decides by the whole body where the mode brings it in one message, else by the headers."""
+
+    __slots__ = ()
+
+    def _await_body(self) -> None:
+        if self._mode not in BODIES_LEFT_ALONE:
+            self._send((messages.EMPTY_REQUEST_HEADERS,))
+            return
+        if first_header(self._headers, REWRITE_HEADERS) is not None:
+            self._context.said.warn(
+                "a model rewrite was asked for in a body mode that does not allow it"
+            )
+        self._decide(None)
+
+    def _take(self, data: bytes, end: bool) -> None:
+        if self.state is RequestState.READING and self._mode is not BodyMode.NONE:
+            self._whole(data)
+        else:
+            self._owed(end)
+
+    def _whole(self, data: bytes) -> None:
+        limit = self._context.settings.max_request_body_bytes
+        self._body_complete = True
+        if len(data) > limit:
+            self.reject(body_too_large(limit))
+            return
+        self._held.add(data)
+        self._decide(self._held.join())
+
+    def _owed(self, end: bool) -> None:
+        if self._mode is BodyMode.NONE:
+            self._context.metrics.message_ignored("request-body")
+        elif self.state is RequestState.DECIDING:
+            self._bodies_owed += 1
+        elif self.state is not RequestState.OVER:
+            self._send((messages.CONTINUE_REQUEST_BODY,))
+        self._body_complete = self._body_complete or end
+
+    def _ended_by_trailers(self) -> bool:
+        return False
+
+    def _answer_body(self, active: ActiveRequest) -> None:
+        if not self._on_headers:
+            self._send((decision_answer(active, self._context.said, on_headers=False),))
+        self._held.release()
