@@ -5,14 +5,17 @@ from __future__ import annotations
 import io
 import os
 import re
+import socket
 from argparse import ArgumentParser, _ActionsContainer
 from http import HTTPStatus
 from typing import TypeVar
 
 import aiohttp
 import msgspec
+from yarl import URL
 
 from epp.admin.decision_view import Problem
+from epp.diagnosis.page_reading import read_at_most
 from epp.framework.errors import PickerError
 from epp.support.argument_types import argument_type
 
@@ -21,7 +24,8 @@ TIMEOUT_SECONDS = 15.0
 
 Page = TypeVar("Page")
 
-_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+_HIGHEST_PORT = 65535
 
 
 class NoAnswer(PickerError):
@@ -50,14 +54,13 @@ async def ask(
         ("GET", {}) if sent is None else ("POST", {"Content-Type": "application/json"})
     )
     data = None if sent is None else io.BytesIO(sent)
+    url = URL(f"http://{address}{path}", encoded=True)  # a request's id may be ".."
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(TIMEOUT_SECONDS)) as session,
-            session.request(
-                method, f"http://{address}{path}", data=data, headers=headers
-            ) as response,
+            session.request(method, url, data=data, headers=headers) as response,
         ):
-            status, content = response.status, await response.read()
+            status, content = response.status, await read_at_most(response)
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         raise NoAnswer(
             f"no Endpoint Picker answers at {address}: {reason_of(error)}; name its admin port by"
@@ -67,20 +70,25 @@ async def ask(
         if status >= HTTPStatus.BAD_REQUEST:
             raise NoAnswer(msgspec.json.decode(content, type=Problem).error)
         return msgspec.json.decode(content, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise NoAnswer(
-            f"{address} answers {status}, but is not the admin port of an Endpoint Picker"
+            f"{address} answers {status}, but is not the admin port of an Endpoint Picker, or is"
+            " that of another version"
         ) from error
 
 
 def reason_of(error: Exception) -> str:
     """Why somebody can't be asked, for people."""
-    if isinstance(error, aiohttp.ClientConnectorError) and error.errno:
-        return os.strerror(error.errno)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        if isinstance(error.os_error, socket.gaierror):
+            return "the name is not known to DNS"
+        if error.errno:
+            return os.strerror(error.errno)
     return str(error) or "timeout"
 
 
 def _read_address(text: str) -> str:
-    if not _ADDRESS.fullmatch(text):
+    match = _ADDRESS.fullmatch(text)
+    if match is None or not 0 < int(match[2]) <= _HIGHEST_PORT:
         raise ValueError(f"{text!r} is not an address; allowed: HOST:PORT, such as {DEFAULT_ADMIN}")
     return text

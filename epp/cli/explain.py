@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from base64 import b64encode
 from pathlib import Path
@@ -15,10 +16,11 @@ from epp.admin.decision_view import DecisionList, DecisionPart
 from epp.admin.dry_run import DryRun
 from epp.cli.admin_port import NoAnswer, add_admin_argument, ask
 from epp.cli.flags import UsageError
-from epp.cli.output import print_page
+from epp.cli.output import complain, print_page
 from epp.diagnosis.decision_text import decision_table, decision_text
 from epp.framework.errors import ConfigError
 from epp.observability.logging import configure_logging
+from epp.request_control.decision_log import MOST_NAME
 from epp.support.argument_types import argument_type
 from epp.support.regular_files import read_regular_file
 
@@ -39,7 +41,13 @@ request.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.description = _DESCRIPTION
-    parser.add_argument("request", metavar="REQUEST", nargs="?", help="id of a decided request")
+    parser.add_argument(
+        "request",
+        metavar="REQUEST",
+        nargs="?",
+        type=argument_type(_read_request),
+        help="id of a decided request",
+    )
     add_admin_argument(parser)
     parser.add_argument(
         "--last", metavar="COUNT", type=int, default=20, help="decisions to list (default 20)"
@@ -48,7 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     dry_run.add_argument(
         "--body", metavar="FILE", help=f"body of a request; {STDIN} reads standard input"
     )
-    dry_run.add_argument("--path", default=CHAT_PATH, help="its path (default %(default)s)")
+    dry_run.add_argument(
+        "--path", default=CHAT_PATH, type=_as_text, help="its path (default %(default)s)"
+    )
     dry_run.add_argument(
         "--header",
         metavar="NAME=VALUE",
@@ -60,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     dry_run.add_argument(
         "--subset",
         metavar="ADDRESS,...",
+        type=_as_text,
         help="endpoints the gateway would allow, as ip:port or ip (default: all)",
     )
     parser.add_argument(
@@ -76,7 +87,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     try:
         page = asyncio.run(_told(arguments))
     except NoAnswer as error:
-        print(f"epp explain: {error}", file=sys.stderr)
+        complain("epp explain", str(error))
         return NOT_TOLD
     print_page(page)
     return 0
@@ -110,7 +121,7 @@ async def _told(arguments: argparse.Namespace) -> str:
         path = f"/decisions?limit={arguments.last}"
         decisions = await ask(arguments.admin, path, DecisionList)
         return _json(decisions) if as_json else decision_table(decisions)
-    path = f"/decisions/{quote(arguments.request, safe='')}"
+    path = f"/decisions/{quote(arguments.request[:MOST_NAME], safe='')}"
     found = await ask(arguments.admin, path, list[DecisionPart])
     return _json(found) if as_json else "\n".join(map(decision_text, found))
 
@@ -125,13 +136,14 @@ def _dry_run(arguments: argparse.Namespace) -> DryRun:
 
 
 def _body(file: str) -> bytes:
-    if file == STDIN:
-        body = sys.stdin.buffer.read(MOST_BODY_BYTES + 1)
-    else:
-        try:
+    try:
+        if file != STDIN:
             body = read_regular_file(Path(file), MOST_BODY_BYTES + 1)
-        except OSError as error:
-            raise ConfigError(f"--body {file}: can't be read: {error.strerror}") from error
+        else:
+            # None: closed by who started us.
+            body = sys.stdin.buffer.read(MOST_BODY_BYTES + 1) if sys.stdin is not None else b""
+    except OSError as error:
+        raise ConfigError(f"--body {file}: can't be read: {error.strerror}") from error
     if len(body) > MOST_BODY_BYTES:
         raise ConfigError(f"--body {file}: is larger than the {MOST_BODY_BYTES} bytes allowed")
     return body
@@ -141,7 +153,19 @@ def _json(document: object) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
-def _read_header(text: str) -> tuple[str, str]:
+def _as_text(argument: str) -> str:
+    """An argument with bytes that are not UTF-8 replaced, as the picker does (decision 31)."""
+    return os.fsencode(argument).decode("utf-8", "replace")
+
+
+def _read_request(argument: str) -> str:
+    if not argument:
+        raise ValueError("REQUEST is empty; allowed: the x-request-id of a request")
+    return _as_text(argument)
+
+
+def _read_header(argument: str) -> tuple[str, str]:
+    text = _as_text(argument)
     name, separator, value = text.partition("=")
     if not separator or not name:
         raise ValueError(f"{text!r} is no header; allowed: NAME=VALUE")

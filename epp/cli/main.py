@@ -8,15 +8,18 @@ import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from epp import __version__
 from epp.cli.flags import UsageError
+from epp.cli.output import complain, print_page
 from epp.framework.errors import ConfigError
 from epp.observability.safe_text import printable
 from epp.support.nearest import nearest
 
 USAGE_ERROR = 2
+INTERRUPTED = 130
+"""As shells have it for a process that SIGINT has ended."""
 
 
 class Command(NamedTuple):
@@ -29,29 +32,38 @@ class Command(NamedTuple):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     arguments = sys.argv[1:] if argv is None else argv
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(_overview(), end="", file=sys.stdout if arguments else sys.stderr)
-        return 0 if arguments else USAGE_ERROR
+    if not arguments:
+        print(_overview(), end="", file=sys.stderr)
+        return USAGE_ERROR
+    if arguments[0] in ("-h", "--help", "help"):
+        return _run(_print_overview, "help", ())
     name = "version" if arguments[0] == "--version" else arguments[0]
     if name not in COMMANDS:
-        _complain("epp", f"unknown command {name!r}; the nearest is {nearest(name, COMMANDS)!r}")
+        complain("epp", f"unknown command {name!r}; the nearest is {nearest(name, COMMANDS)!r}")
         return USAGE_ERROR
-    return _run(name, arguments[1:])
+    return _run(COMMANDS[name].run, name, arguments[1:])
 
 
-def _run(name: str, arguments: Sequence[str]) -> int:
+def _run(run: Callable[[Sequence[str]], int], name: str, arguments: Sequence[str]) -> int:
     program = f"epp {name}"
     try:
-        return COMMANDS[name].run(arguments)
+        return run(arguments)
     except UsageError as error:
-        _complain(program, *error.problems)
+        complain(program, *error.problems)
         print(f"{program} --help explains the flags", file=sys.stderr)
         return USAGE_ERROR
     except ConfigError as error:
-        _complain(program, str(error))
+        complain(program, str(error))
         return USAGE_ERROR
     except SystemExit as stop:  # argparse after help, or after an error it has explained
         return stop.code if isinstance(stop.code, int) else USAGE_ERROR
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _print_overview(_arguments: Sequence[str]) -> int:
+    print_page(_overview())
+    return 0
 
 
 def _serve(arguments: Sequence[str]) -> int:
@@ -61,7 +73,7 @@ def _serve(arguments: Sequence[str]) -> int:
     if command.wants_help:
         from epp.cli.flag_pages import help_text
 
-        print(help_text(serve_flags()), end="")
+        print_page(help_text(serve_flags()))
         return 0
     for warning in command.warnings:
         print(f"epp serve: warning: {warning}", file=sys.stderr)
@@ -137,9 +149,9 @@ def _plugins(arguments: Sequence[str]) -> int:
 
 def _version(arguments: Sequence[str]) -> int:
     _parser("version").parse_args(arguments)
-    print(f"epp {__version__}")
-    print(f"Python {platform.python_version()}")
-    print(f"grpcio {version('grpcio')}")
+    print_page(
+        f"epp {__version__}\nPython {platform.python_version()}\ngrpcio {version('grpcio')}\n"
+    )
     return 0
 
 
@@ -157,10 +169,13 @@ COMMANDS: Mapping[str, Command] = {
 }
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
 def _parser(name: str) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(
-        prog=f"epp {name}", description=COMMANDS[name].summary, allow_abbrev=False
-    )
+    return _Parser(prog=f"epp {name}", description=COMMANDS[name].summary, allow_abbrev=False)
 
 
 def _overview() -> str:
@@ -172,10 +187,3 @@ def _overview() -> str:
         f"commands:\n{''.join(commands)}\n"
         "epp COMMAND --help explains the flags of a command.\n"
     )
-
-
-def _complain(program: str, *problems: str) -> None:
-    for problem in problems:
-        # What was given may be anything, terminal escapes included.
-        text = "\n".join(map(printable, problem.split("\n")))
-        print(f"{program}: {text}", file=sys.stderr)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import msgspec
 
 from epp.admin.pool_view import PoolView
 from epp.cli.admin_port import add_admin_argument
+from epp.cli.output import complain, print_page
 from epp.cli.pool_readers import PoolUnreadable, read_cluster, read_file, read_running
 from epp.cli.pool_table import pool_table
 from epp.observability.logging import configure_logging
@@ -56,13 +56,13 @@ def run_command(arguments: argparse.Namespace) -> int:
     try:
         view = _read(arguments)
     except PoolUnreadable as error:
-        print(f"epp pool show: {error}", file=sys.stderr)
+        complain("epp pool show", str(error))
         return NOT_READY
     if arguments.output == "json":
-        print(msgspec.json.format(msgspec.json.encode(view), indent=2).decode())
+        print_page(msgspec.json.format(msgspec.json.encode(view), indent=2).decode() + "\n")
     else:
         is_running = arguments.pool_name is None and arguments.pool_file is None
-        print(pool_table(view, has_load=is_running), end="")
+        print_page(pool_table(view, has_load=is_running))
     return 0 if view.ready else NOT_READY
 
 

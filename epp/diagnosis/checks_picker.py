@@ -12,6 +12,7 @@ from epp.diagnosis.doctor_case import Case
 from epp.diagnosis.doctor_findings import Finding, fault, listing, ok, skipped, warning
 from epp.diagnosis.doctor_options import HostPort
 from epp.diagnosis.gateway_call import CallFailed, Trial, gateway_call
+from epp.diagnosis.page_reading import read_at_most
 
 ADMIN, HEALTH, EXCHANGE = "picker-admin", "picker-health", "picker-exchange"
 _TIMEOUT = aiohttp.ClientTimeout(total=4)
@@ -40,7 +41,7 @@ async def look_at_admin(case: Case) -> Iterable[Finding]:
         if case.asked.admin is not None:
             return [fault(ADMIN, text, "is that the --admin-port of a running picker?")]
         return [skipped(ADMIN, text, _FORWARD)]
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         text = f"{address} is not the admin port of a picker"
         return [fault(ADMIN, text, "name its --admin-port (9091) by --admin")]
     if view.problems:
@@ -58,7 +59,7 @@ async def _pool_view(address: HostPort) -> PoolView:
         aiohttp.ClientSession(timeout=_TIMEOUT) as session,
         session.get(f"http://{address}/pool") as response,
     ):
-        return msgspec.json.decode(await response.read(), type=PoolView)
+        return msgspec.json.decode(await read_at_most(response), type=PoolView)
 
 
 def _state(view: PoolView) -> str:

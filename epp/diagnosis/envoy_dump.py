@@ -13,6 +13,7 @@ import aiohttp
 import msgspec
 
 from epp.diagnosis.doctor_options import HostPort
+from epp.diagnosis.page_reading import read_at_most
 from epp.framework.errors import ConfigError
 from epp.support.regular_files import read_regular_file
 from epp.support.yaml_documents import YamlDocumentsError, load_first_document
@@ -54,9 +55,7 @@ async def fetch_dump(address: HostPort) -> EnvoyDump:
         ):
             if response.status != _OK:
                 raise ConfigError(f"{url}: HTTP status {response.status}")
-            content = await response.content.read(MAX_BYTES + 1)
-            while chunk := await response.content.read(MAX_BYTES + 1 - len(content)):
-                content += chunk
+            content = await read_at_most(response, MAX_BYTES)
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         raise ConfigError(f"{url}: {str(error) or type(error).__name__}") from error
     return await asyncio.to_thread(parse_dump, content, url)

@@ -132,7 +132,7 @@ class _TokenFile:
 
 async def _from_kubeconfig(paths: str, context: str | None, plugin_timeout: float) -> Credentials:
     if not any(map(_is_file, paths.split(os.pathsep))):
-        raise ConfigError(f"kubeconfig {paths}: there is no such file")
+        raise ConfigError(f"kubeconfig {paths}: there is no such file, or it is none")
     configuration = _configuration()
     config = importlib.import_module("kubernetes_asyncio.config")
 
