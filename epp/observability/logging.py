@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 import textwrap
-import traceback
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Literal, TextIO
 
@@ -13,6 +12,7 @@ import structlog
 from structlog.typing import ExcInfo, Processor
 
 from epp.observability.safe_text import printable
+from epp.support.wordless import wordless_traceback
 
 LogLevel = Literal["critical", "error", "warning", "info", "debug", "trace"]
 LogFormat = Literal["json", "console"]
@@ -31,6 +31,11 @@ _CHATTY_LIBRARIES: Mapping[str, int] = {
     "asyncio": logging.INFO,
     "grpc": logging.INFO,
     "watchfiles": logging.WARNING,  # counts changes of a directory, of all files in it
+}
+# Below this they log header values and bodies: at no level of ours.
+_INDISCREET_LIBRARIES: Mapping[str, int] = {
+    "hpack": logging.INFO,
+    "kubernetes_asyncio": logging.INFO,
 }
 
 
@@ -60,6 +65,8 @@ def configure_logging(
     for name, least in _CHATTY_LIBRARIES.items():
         quiet = logging.NOTSET if level == "trace" else max(threshold, least)
         logging.getLogger(name).setLevel(quiet)
+    for name, least in _INDISCREET_LIBRARIES.items():
+        logging.getLogger(name).setLevel(max(threshold, least))
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -83,22 +90,17 @@ def _common() -> list[Processor]:
 
 
 def _formatter(log_format: LogFormat) -> logging.Formatter:
-    renderers: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    renderers: list[Processor] = [
+        structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+        structlog.processors.ExceptionRenderer(_traceback),
+    ]
     if log_format == "json":
-        renderers += [
-            structlog.processors.format_exc_info,
-            _in_order,
-            structlog.processors.JSONRenderer(),
-        ]
+        renderers += [_in_order, structlog.processors.JSONRenderer()]
     else:
         renderers += [
             _problem_below,
             _escape_values,
-            structlog.dev.ConsoleRenderer(
-                colors=False,
-                timestamp_key="ts",
-                exception_formatter=_traceback,
-            ),
+            structlog.dev.ConsoleRenderer(colors=False, timestamp_key="ts"),
         ]
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[*_common(), structlog.stdlib.ExtraAdder()], processors=renderers
@@ -113,10 +115,9 @@ def _in_order(
     return {**first, "msg": event.pop("event", ""), **event}
 
 
-def _traceback(stream: TextIO, error: ExcInfo) -> None:
-    # Not structlog's own, which may show local variables: bodies and tokens.
-    for line in "".join(traceback.format_exception(*error)).splitlines():
-        stream.write(f"\n{printable(line)}")
+def _traceback(exc_info: ExcInfo) -> str:
+    # Of libraries, too: what exceptions say and local variables hold is of bodies and tokens.
+    return wordless_traceback(exc_info[1])
 
 
 def _escape_values(

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import time
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Protocol
 
-import structlog
-
-from epp.support.plugin_faults import PLUGIN_FAULTS, PluginFault, StillRunning
-
-log = structlog.get_logger(__name__)
+from epp.support.plugin_faults import PluginFault, StillRunning
+from epp.support.wordless import kind_of, wordless_traceback
 
 PAUSE_SECONDS = 60.0
 MOST_KINDS = 16
 """Of faults of one plugin that are told with their tracebacks."""
 MOST_SUBJECTS = 1024
-_MOST_FRAMES = 20
-_MOST_CAUSES = 5
 _OWN_FAULTS = (PluginFault, StillRunning)
 """Their messages are made here, and quote no request."""
 
@@ -42,7 +36,7 @@ class _Told:
 class FaultLog:
     """The first fault of each kind with its traceback, then a line a minute for each subject.
 
-    What an exception says may quote a prompt, so that it is told at debug level only.
+    What an exception says may quote a prompt, so that it is told at no level.
     """
 
     def __init__(
@@ -61,7 +55,7 @@ class FaultLog:
                 self._told.clear()
             told = self._told[subject] = _Told()
         told.failures += 1
-        kind = _kind(error)
+        kind = kind_of(error)
         now = self._now()
         is_new = kind not in told.kinds and len(told.kinds) < MOST_KINDS
         if not is_new and now < told.due:
@@ -75,40 +69,5 @@ class FaultLog:
         else:
             words["failures"] = told.failures
         self._report(self._event, **values, **words)
-        log.debug(self._event, **values, error=_words(error))
         told.due = now + PAUSE_SECONDS
         told.failures = 0
-
-
-def wordless_traceback(error: BaseException) -> str:
-    """The lines of code that led to `error` and to its causes, without their messages."""
-    parts = [
-        "Traceback (most recent call last):\n"
-        + "".join(traceback.format_tb(each.__traceback__, limit=-_MOST_FRAMES))
-        + _kind(each)
-        for each in _causes(error)
-    ]
-    return "\n\nwhich led to\n\n".join(reversed(parts))
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    current: BaseException | None = error
-    for _ in range(_MOST_CAUSES):
-        if current is None:
-            return
-        yield current
-        hidden = current.__suppress_context__
-        current = current.__cause__ or (None if hidden else current.__context__)
-
-
-def _kind(error: BaseException) -> str:
-    kind = type(error)
-    prefix = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-    return prefix + kind.__qualname__
-
-
-def _words(error: BaseException) -> str:
-    try:
-        return repr(error)
-    except PLUGIN_FAULTS:  # a plugin's own exception may fail here, too
-        return _kind(error)

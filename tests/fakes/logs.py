@@ -16,7 +16,7 @@ def logging_as_it_was() -> Iterator[None]:
     """Undo at the end what the block does to the process's logging."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
-    names = ("aiohttp", "asyncio", "grpc", "watchfiles")
+    names = ("aiohttp", "asyncio", "grpc", "hpack", "kubernetes_asyncio", "watchfiles")
     libraries = {name: logging.getLogger(name).level for name in names}
     try:
         yield

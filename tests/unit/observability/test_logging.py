@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from epp.observability.logging import LogLevel, ProcessLogHandler, configure_logging
+from epp.observability.logging import LogFormat, LogLevel, ProcessLogHandler, configure_logging
 from tests.fakes.logs import logging_as_it_was
 
 
@@ -103,16 +103,43 @@ def test_configuring_again_leaves_one_handler_of_ours_and_all_of_others(
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
-def test_a_traceback_shows_no_local_variables(stream: io.StringIO, log_format: str) -> None:
-    configure_logging(log_format="json" if log_format == "json" else "console", stream=stream)
+@pytest.mark.parametrize("of_a_library", [False, True], ids=["ours", "a library's"])
+def test_a_traceback_shows_code_but_neither_variables_nor_messages(
+    stream: io.StringIO, log_format: LogFormat, of_a_library: bool
+) -> None:
+    configure_logging("trace", log_format, stream)
+    log = logging.getLogger("lib") if of_a_library else structlog.get_logger("epp")
     try:
         token = "s3cr3t".upper()
-        raise ValueError(len(token))
+        raise ValueError(token)
     except ValueError:
-        structlog.get_logger("epp").exception("failed")
+        log.exception("failed")
 
-    assert "ValueError: 6" in stream.getvalue()
+    assert "raise ValueError(token)" in stream.getvalue()
     assert "S3CR3T" not in stream.getvalue()
+
+
+def test_an_exception_that_was_not_raised_is_told_by_its_kind(stream: io.StringIO) -> None:
+    configure_logging(stream=stream)
+
+    structlog.get_logger("epp").error("failed", exc_info=KeyError("s3cr3t"))
+    structlog.get_logger("epp").error("failed", exc_info=True)
+
+    first, second = lines(stream)
+    assert str(first["exception"]).endswith("KeyError")
+    assert "exception" not in second
+
+
+@pytest.mark.parametrize("name", ["hpack.hpack", "hpack.table", "kubernetes_asyncio.client.rest"])
+def test_libraries_that_log_headers_and_bodies_at_debug_level_never_do(
+    stream: io.StringIO, name: str
+) -> None:
+    configure_logging("trace", stream=stream)
+
+    logging.getLogger(name).debug("Decoded %s", ("authorization", "s3cr3t"))
+    logging.getLogger(name).warning("something is wrong")
+
+    assert [line["msg"] for line in lines(stream)] == ["something is wrong"]
 
 
 def test_values_cannot_reach_the_terminal(stream: io.StringIO) -> None:
@@ -120,8 +147,9 @@ def test_values_cannot_reach_the_terminal(stream: io.StringIO) -> None:
 
     structlog.get_logger("epp").info("seen", model="a\x1b[2J\nfake line")
     logging.getLogger("lib").info("from %s", "b\x1b[2J\nfake line")
+    error = type("c\x1b[2J", (ValueError,), {})
     try:
-        raise ValueError("c\x1b[2J")
+        raise error
     except ValueError:
         structlog.get_logger("epp").exception("failed")
 
