@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
+from msgspec.json import Decoder
 
 from epp.framework.errors import PickerError
 from epp.framework.headers import Headers
+from epp.observability.safe_text import printable
 from epp.request_control.incoming import DEFAULT_PATH, IncomingRequest
 
 MOST_DRY_RUN_BYTES = 16 << 20
 MOST_HEADERS = 128
+MOST_LIST_BYTES = 256 << 10
+"""Of headers and of the subset: many small values take long to read."""
+_MOST_PROBLEM = 500
 
 Name = Annotated[str, msgspec.Meta(pattern=r"^[!-9;-~]+\Z", max_length=256)]
 Value = Annotated[str, msgspec.Meta(pattern=r"^[^\x00\r\n]*\Z", max_length=8192)]
@@ -24,30 +29,39 @@ class DryRunError(PickerError):
     """What was sent is no request; names the field, and what is allowed."""
 
 
+HeaderValues = Annotated[dict[Name, Value], msgspec.Meta(max_length=MOST_HEADERS)]
+Part = TypeVar("Part")
+
+
 class DryRun(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A request that is not there."""
 
     path: Path = DEFAULT_PATH
-    headers: Annotated[dict[Name, Value], msgspec.Meta(max_length=MOST_HEADERS)] = {}
+    headers: msgspec.Raw = msgspec.Raw(b"{}")
+    """Values by name."""
     body: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     """JSON as it would have been sent, byte for byte."""
     body_base64: str | None = None
     """Instead: a body that is no JSON."""
-    subset: list[str] | None = None
-    """What a gateway would allow: `ip` or `ip:port`; None: all endpoints."""
+    subset: msgspec.Raw = msgspec.Raw(b"null")
+    """A list of what a gateway would allow: `ip` or `ip:port`; null: all endpoints."""
+
+
+_REQUESTS = Decoder(DryRun)
+_HEADERS = Decoder[dict[str, str]](HeaderValues)
+_SUBSETS = Decoder[list[str] | None](list[str] | None)
 
 
 def read_dry_run(content: bytes, received_at: float) -> IncomingRequest:
     """The request that `content` tells of; raises `DryRunError`."""
-    try:
-        asked = msgspec.json.decode(content, type=DryRun)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise DryRunError(f"the body can't be read: {error}") from error
+    asked = _decode("the body", content, _REQUESTS)
+    values = _decode_list("headers", asked.headers, _HEADERS)
+    subset = _decode_list("subset", asked.subset, _SUBSETS)
     headers = Headers(
         [
             (":method", b"POST"),
             (":path", asked.path.encode()),
-            *((name.lower(), value.encode()) for name, value in asked.headers.items()),
+            *((name.lower(), value.encode()) for name, value in values.items()),
         ]
     )
     body = _body(asked)
@@ -55,10 +69,25 @@ def read_dry_run(content: bytes, received_at: float) -> IncomingRequest:
         headers=headers,
         received_at=received_at,
         body=body,
-        subset=asked.subset,
+        subset=subset,
         bodiless=body is None,
         reserve=False,
     )
+
+
+def _decode_list(what: str, content: msgspec.Raw, decoder: Decoder[Part]) -> Part:
+    text = bytes(content)
+    if len(text) > MOST_LIST_BYTES:
+        raise DryRunError(f"{what}: {len(text)} bytes of JSON; allowed: {MOST_LIST_BYTES}")
+    return _decode(what, text, decoder)
+
+
+def _decode(what: str, content: bytes, decoder: Decoder[Part]) -> Part:
+    try:
+        return decoder.decode(content)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        text = printable(str(error), _MOST_PROBLEM)
+        raise DryRunError(f"{what} can't be read: {text}") from error
 
 
 def _body(asked: DryRun) -> bytes | None:

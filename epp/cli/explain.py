@@ -129,9 +129,9 @@ async def _told(arguments: argparse.Namespace) -> str:
 def _dry_run(arguments: argparse.Namespace) -> DryRun:
     return DryRun(
         path=arguments.path,
-        headers=dict(arguments.header),
+        headers=_raw(dict(arguments.header)),
         body_base64=b64encode(_body(arguments.body)).decode(),
-        subset=None if arguments.subset is None else arguments.subset.split(","),
+        subset=_raw(None if arguments.subset is None else arguments.subset.split(",")),
     )
 
 
@@ -147,6 +147,10 @@ def _body(file: str) -> bytes:
     if len(body) > MOST_BODY_BYTES:
         raise ConfigError(f"--body {file}: is larger than the {MOST_BODY_BYTES} bytes allowed")
     return body
+
+
+def _raw(document: object) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(document))
 
 
 def _json(document: object) -> str:

@@ -52,11 +52,15 @@ def test_header_names_are_in_lower_case_and_the_subset_is_as_given() -> None:
         (b'{"prompt": "a"}', "unknown field `prompt`"),
         (b'{"path": "v1"}', "at `$.path`"),
         (b'{"path": "/v1\\n"}', "at `$.path`"),
-        (b'{"headers": {"a b": "c"}}', "at `key` in `$.headers`"),
-        (b'{"headers": {":path": "c"}}', "at `key` in `$.headers`"),
-        (b'{"headers": {"a": "b\\r\\nc: d"}}', "at `$.headers[...]`"),
+        (b'{"headers": {"a b": "c"}}', "headers can't be read: Expected `str` matching"),
+        (b'{"headers": {":path": "c"}}', "headers can't be read: Expected `str` matching"),
+        (b'{"headers": {"a": "b\\r\\nc: d"}}', "headers can't be read: Expected `str` matching"),
+        (b'{"headers": 1}', "headers can't be read: Expected `object`"),
         (b'{"headers": {"a": 1}}', "Expected `str`, got `int`"),
-        (b'{"subset": "10.0.0.1"}', "at `$.subset`"),
+        (b'{"subset": "10.0.0.1"}', "subset can't be read: Expected `array | null`"),
+        (b'{"subset": [' + b" " * 262_133 + b"1]}", "subset can't be read: Expected `str`"),
+        (b'{"subset": [' + b" " * 262_144 + b"1]}", "bytes of JSON; allowed: 262144"),
+        (b'{"headers": {' + b'"a":"",' * 40_000 + b'"a":""}}', "headers: 280008 bytes of JSON"),
         (b'{"bodyBase64": "?"}', "bodyBase64: is no base64"),
         (b'{"bodyBase64": "", "body": 1}', "body and bodyBase64 exclude each other"),
         (b'{"body": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "the body can't be read"),
@@ -67,6 +71,14 @@ def test_what_is_no_request_is_refused_by_the_name_of_the_field(content: bytes, 
         read_dry_run(content, 1.0)
 
     assert told in str(caught.value)
+
+
+def test_what_is_quoted_of_a_request_is_short_and_plain() -> None:
+    with pytest.raises(DryRunError) as caught:
+        read_dry_run(b'{"\xe2\x80\xae' + b"x" * 1_000_000 + b'": 1}', 1.0)
+
+    assert len(str(caught.value)) < 600
+    assert "unknown field `\\u202exxx" in str(caught.value)
 
 
 JSON = st.recursive(
