@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
-import ssl
-from functools import partial
-from pathlib import Path
+from dataclasses import dataclass
 
 from aiohttp import web
 
-from epp.framework.errors import ConfigError, PortTaken
-from epp.support.tasks import TaskOwner, keep_running
-from epp.transport.certificates import CertificatePair, Certificates, load_pair
-from epp.transport.native.tls import load_into
+from epp.admin.http_connections import (
+    LIFE_SECONDS,
+    MAX_CONNECTIONS,
+    HttpConnection,
+    HttpConnections,
+)
+from epp.admin.http_tls import HttpTls, HttpTlsContext
+from epp.framework.errors import PortTaken
+from epp.support.open_files import open_files_limit
+from epp.transport.acceptor import Acceptor
+from epp.transport.listening import listening_socket
 
-SHUTDOWN_SECONDS = 2.0
-_FLAG = "--metrics-cert-dir"
+HANDSHAKE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpLimits:
+    """How many connections a port has at once, and when each ends."""
+
+    max_connections: int = MAX_CONNECTIONS
+    life_seconds: float = LIFE_SECONDS
+    """After its last request came."""
+    handshake_seconds: float = HANDSHAKE_SECONDS
 
 
 class HttpPort:
-    """Serves pages on one port. With `cert_dir` (`tls.crt`, `tls.key`) it speaks https.
+    """Serves pages on one port; with `tls` it speaks https.
 
-    A pair that is put into the place of the one there is used from the next connection on.
+    Certificates that are put into the place of those there are used from the next connection on.
     """
 
     def __init__(
@@ -31,62 +44,50 @@ class HttpPort:
         port: int,
         *,
         port_flag: str,
-        cert_dir: Path | None = None,
+        tls: HttpTls | None = None,
+        limits: HttpLimits | None = None,
     ) -> None:
         self._pages = pages
         self._host = host
         self._port = port
         self._port_flag = port_flag
-        self._cert_dir = cert_dir
-        self._tasks = TaskOwner()
-        self._runner: web.AppRunner | None = None
+        self._tls = tls
+        self._limits = limits or HttpLimits()
+        self._context: HttpTlsContext | None = None
+        self._acceptor: Acceptor[HttpConnection] | None = None
+        self._connections: HttpConnections | None = None
 
     async def start(self) -> int:
         """Listen; returns the port, which the system chose if it was 0."""
-        tls = None
-        if self._cert_dir is not None:
-            tls = await self._tls_context(self._cert_dir)
-        runner = web.AppRunner(self._pages, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
-        await runner.setup()
+        context = None
+        if self._tls is not None:
+            context = self._context = await HttpTlsContext.load(self._tls)
+        limits = self._limits
+        connections = self._connections = HttpConnections(self._pages, limits.life_seconds)
+        await connections.start()
         try:
-            await web.TCPSite(runner, self._host, self._port, ssl_context=tls).start()
+            listening = listening_socket(self._host, self._port)
         except OSError as error:
-            await runner.cleanup()
-            await self._tasks.aclose()
+            await self.stop()
             raise PortTaken(
                 f"{self._port_flag}: can't listen on {self._host}:{self._port}: {error.strerror}"
             ) from error
-        self._runner = runner
-        port: int = runner.addresses[0][1]
+        self._acceptor = Acceptor(
+            listening,
+            connections,
+            tls=None if context is None else lambda: context.current,
+            handshake_seconds=limits.handshake_seconds,
+            max_connections=min(limits.max_connections, open_files_limit() // 8),
+        )
+        self._acceptor.start()
+        port: int = listening.getsockname()[1]
         return port
 
     async def stop(self) -> None:
         """Stop listening; answers under way have two seconds to end."""
-        await self._tasks.aclose()
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.cleanup()
-
-    async def _tls_context(self, cert_dir: Path) -> ssl.SSLContext:
-        certificates = Certificates(await asyncio.to_thread(load_pair, cert_dir, _FLAG))
-        context = _new_context(certificates.pair)
-
-        def use(pair: CertificatePair) -> None:
-            _new_context(pair)  # what can't be used must not reach the live context
-            load_into(context, pair)
-
-        certificates.give_to(use)
-        follow = partial(certificates.follow, cert_dir)
-        name = "metrics certificate"
-        self._tasks.spawn(keep_running(name, follow), name=name)
-        return context
-
-
-def _new_context(pair: CertificatePair) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        load_into(context, pair)
-    except ssl.SSLError as error:
-        raise ConfigError(f"{_FLAG}: the pair can't be used: {error.reason}") from error
-    return context
+        if self._acceptor is not None:
+            await self._acceptor.aclose()
+        if self._connections is not None:
+            await self._connections.aclose()
+        if self._context is not None:
+            await self._context.aclose()

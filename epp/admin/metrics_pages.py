@@ -10,6 +10,7 @@ import msgspec
 from aiohttp import web
 
 from epp.admin.metrics_guard import MetricsGuard
+from epp.admin.page_headers import add_bare_headers
 from epp.observability.metrics import Metrics
 from epp.support.plugin_faults import PLUGIN_FAULTS
 
@@ -30,6 +31,7 @@ def metrics_pages(
     application.router.add_get("/healthz", pages.health, allow_head=False)
     if guard is not None:
         guard.add_to(application)
+    application.on_response_prepare.append(add_bare_headers)
     return application
 
 

@@ -21,7 +21,7 @@ class Section(StrEnum):
     PICKING = "Plugins and scraping"
     KUBERNETES = "Kubernetes"
     LISTENERS = "Listeners"
-    TLS = "TLS of the ext_proc port"
+    TLS = "TLS of the ext_proc and metrics ports"
     LIMITS = "Deadlines and limits"
     SHUTDOWN = "Shutdown"
     ANSWERS = "What gateway and client are told"
@@ -35,7 +35,6 @@ class Standing(StrEnum):
 
     WORKS = "works"
     NO_EFFECT = "accepted without effect"
-    NOT_AVAILABLE = "not available in this version"
     REMOVED = "removed"
 
 

@@ -87,7 +87,7 @@ class Listeners:
             options.bind_address,
             options.metrics_port,
             port_flag="--metrics-port",
-            cert_dir=options.metrics_cert_dir,
+            tls=options.metrics_tls,
         )
         admin = HttpPort(
             admin_pages(self._read_pool, *self._admin_groups),

@@ -8,6 +8,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Literal
 
+from epp.admin.http_tls import HttpTls
 from epp.app.flag_kinds import (
     Bytes,
     Count,
@@ -208,6 +209,14 @@ class ServeOptions:
             "directory with tls.crt and tls.key of the metrics port, read on change; empty: http",
         ),
     ] = None
+    metrics_client_ca_file: Annotated[
+        Path | None,
+        Flag(
+            Section.TLS,
+            "PEM file with the CAs of those who may connect to the metrics port, read on change;"
+            " takes --metrics-cert-dir; empty: no certificate is asked for",
+        ),
+    ] = None
     enable_cert_reload: Annotated[
         bool, Flag(Section.TLS, "load the certificate again when the directory changes")
     ] = False
@@ -347,6 +356,13 @@ class ServeOptions:
         )
 
     @property
+    def metrics_tls(self) -> HttpTls | None:
+        """Return what TLS the metrics port speaks; None: plain http."""
+        if self.metrics_cert_dir is None:
+            return None
+        return HttpTls(cert_dir=self.metrics_cert_dir, client_ca_file=self.metrics_client_ca_file)
+
+    @property
     def forced_failure_mode(self) -> FailureMode | None:
         """Return the failure mode that holds whatever the pool says."""
         return None if self.failure_mode is None else FailureMode(self.failure_mode)
@@ -371,10 +387,24 @@ class ServeOptions:
             yield "--config-file and --config-text exclude each other; give one of them"
         if self.emit_events and not self.pool_name:
             yield "--emit-events takes an InferencePool to write about: give --pool-name"
-        if self.metrics_endpoint_auth and self.pool_file is not None:
-            yield NOBODY_TO_ASK
         if self.secure_serving:
             yield from self.tls.contradictions()
+        yield from self._contradictions_of_ports()
+        if self.max_request_body_bytes > self.max_buffered_bytes:
+            yield (
+                f"--max-request-body-bytes {format_quantity(self.max_request_body_bytes)} is more"
+                f" than --max-buffered-bytes {format_quantity(self.max_buffered_bytes)};"
+                " no request of that size could be buffered"
+            )
+
+    def _contradictions_of_ports(self) -> Iterator[str]:
+        if self.metrics_endpoint_auth and self.pool_file is not None:
+            yield NOBODY_TO_ASK
+        if self.metrics_client_ca_file and not self.metrics_cert_dir:
+            yield (
+                "--metrics-client-ca-file takes --metrics-cert-dir: certificates are shown within"
+                " TLS, and the metrics port speaks plain http without one of its own"
+            )
         ports = {
             "--grpc-port": self.grpc_port,
             "--grpc-health-port": self.grpc_health_port,
@@ -384,9 +414,3 @@ class ServeOptions:
         for (first, port), (second, other) in combinations(ports.items(), 2):
             if port == other != 0:
                 yield f"{first} and {second} are both {port}; each needs a port of its own"
-        if self.max_request_body_bytes > self.max_buffered_bytes:
-            yield (
-                f"--max-request-body-bytes {format_quantity(self.max_request_body_bytes)} is more"
-                f" than --max-buffered-bytes {format_quantity(self.max_buffered_bytes)};"
-                " no request of that size could be buffered"
-            )

@@ -30,8 +30,8 @@ start with exit code 2, and every problem is reported at once.
 _NOT_HERE = f"""
 ## {Section.ELSEWHERE}
 
-They are known, so that an existing deployment is told exactly what differs. Asking for something
-this version can't do is an error; a flag without effect is warned about once. Nothing is said about
+They are known, so that an existing deployment is told exactly what differs. A flag that was removed
+is an error, one without effect is warned about once. Nothing is said about
 a value that asks for nothing (empty, `false`) or for what is done anyway.
 
 | flag | default there | meaning there | here |
@@ -50,7 +50,7 @@ def help_text(flags: Sequence[Declaration]) -> str:
     ]
     lines += flag_lines(flags)
     others = ", ".join(flag.spelling for flag in flags if flag not in _working(flags))
-    lines += ["", *_wrap(f"Known, but without effect or not available: {others}.")]
+    lines += ["", *_wrap(f"Known, but without effect or removed: {others}.")]
     return "\n".join(lines) + "\n"
 
 

@@ -74,14 +74,9 @@ def _is_about(spellings: Sequence[str], contradiction: str) -> bool:
 
 def _refused(flags: Sequence[Declaration], values: Mapping[str, Any]) -> Iterator[str]:
     for declaration in flags:
-        standing, reason = declaration.flag.standing, declaration.flag.reason
-        if declaration.option not in values:
-            continue
-        if standing is Standing.REMOVED:
+        if declaration.flag.standing is Standing.REMOVED and declaration.option in values:
+            reason = declaration.flag.reason
             yield f"{declaration.spelling} is deprecated and can't be set: {reason}"
-        elif standing is Standing.NOT_AVAILABLE and _asks_for_something(declaration, values):
-            text = declaration.kind.write(values[declaration.option])
-            yield f"{declaration.spelling}={text} is not available in this version: {reason}"
 
 
 def _warnings(

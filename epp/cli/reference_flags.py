@@ -1,7 +1,6 @@
 """Flags of other Endpoint Pickers that deployments pass, and what becomes of them here.
 
-What asks for something this version can't do is an error, never silently ignored. The rest is
-accepted, with a warning where the flag wants a difference.
+Some are refused, as there. The rest is accepted, with a warning where the flag wants a difference.
 """
 
 from __future__ import annotations
@@ -14,10 +13,8 @@ from epp.app.flags import Flag, Section, Standing
 
 _GO_LOGGER = "log lines are shaped by --log-format, -v and --zap-log-level"
 _ENGINE_CONFIGS = "use engineConfigs in EndpointPickerConfig instead"
-_NO_CLIENT_CERTIFICATES = "the metrics port knows its readers by tokens, not by certificates"
 
 no_effect = partial(Flag, Section.ELSEWHERE, standing=Standing.NO_EFFECT)
-not_available = partial(Flag, Section.ELSEWHERE, standing=Standing.NOT_AVAILABLE)
 removed = partial(Flag, Section.ELSEWHERE, standing=Standing.REMOVED, reason=_ENGINE_CONFIGS)
 
 
@@ -25,13 +22,6 @@ removed = partial(Flag, Section.ELSEWHERE, standing=Standing.REMOVED, reason=_EN
 class ReferenceFlags:
     """What the reference's flags without a counterpart in `ServeOptions` were set to."""
 
-    metrics_client_ca_file: Annotated[
-        str,
-        not_available(
-            "CA of client certificates on the metrics port",
-            reason=_NO_CLIENT_CERTIFICATES,
-        ),
-    ] = ""
     enable_pprof: Annotated[
         bool,
         no_effect(

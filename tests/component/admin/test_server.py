@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from epp.admin.http_port import HttpPort
+from epp.admin.http_tls import HttpTls
 from epp.admin.metrics_pages import metrics_pages
 from epp.framework.errors import ConfigError
 from epp.observability.metrics import Metrics
@@ -252,7 +253,7 @@ async def test_with_a_certificate_it_speaks_https(tmp_path: Path) -> None:
         "127.0.0.1",
         0,
         port_flag="--metrics-port",
-        cert_dir=tmp_path,
+        tls=HttpTls(cert_dir=tmp_path),
     )
     port = await server.start()
 
@@ -276,7 +277,7 @@ async def test_a_certificate_that_is_renewed_is_used_and_a_broken_one_is_not(
         "127.0.0.1",
         0,
         port_flag="--metrics-port",
-        cert_dir=tmp_path,
+        tls=HttpTls(cert_dir=tmp_path),
     )
     port = await server.start()
     with awaitable_logs() as lines:
@@ -300,7 +301,7 @@ async def test_a_certificate_that_is_missing_is_an_error_that_names_flag_and_fil
         "127.0.0.1",
         0,
         port_flag="--metrics-port",
-        cert_dir=tmp_path,
+        tls=HttpTls(cert_dir=tmp_path),
     )
 
     with pytest.raises(ConfigError, match=r"--metrics-cert-dir: can't read .*/tls\.crt"):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from epp.admin.http_tls import HttpTls
 from epp.app.options import ServeOptions
 from epp.app.pool_choice import PoolChoice
 from epp.cli.flags import UsageError
@@ -299,17 +300,18 @@ def test_a_certificate_nobody_uses_is_warned_about() -> None:
     assert command.warnings == ("--cert-path has no effect with --secure-serving=false",)
 
 
-@pytest.mark.parametrize(
-    "argument",
-    [
-        "--metrics-client-ca-file=/ca.pem",
-    ],
-)
-def test_a_flag_that_asks_for_what_is_missing_stops_the_start(argument: str) -> None:
-    (problem,) = problems_of(*POOL, argument)
+def test_certificates_of_scrapers_take_tls_on_the_metrics_port() -> None:
+    (problem,) = problems_of(*POOL, "--metrics-client-ca-file=/ca.pem")
 
-    assert problem.startswith(argument)
-    assert "is not available in this version: " in problem
+    assert problem.startswith("--metrics-client-ca-file takes --metrics-cert-dir: ")
+
+
+def test_the_metrics_port_knows_certificate_and_client_ca() -> None:
+    command = parse_serve([*POOL, "--metrics-client-ca-file=/ca.pem", "--metrics-cert-dir=/certs"])
+
+    assert command.options.metrics_tls == HttpTls(
+        cert_dir=Path("/certs"), client_ca_file=Path("/ca.pem")
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ PAGE = (Path(__file__).parents[3] / "docs/migrating.md").read_text()
 BEGINNINGS = {
     Standing.WORKS: ("kept", "differs"),
     Standing.NO_EFFECT: ("no effect",),
-    Standing.NOT_AVAILABLE: ("refused",),
     Standing.REMOVED: ("refused, as there",),
 }
 FLAGS = {flag.spelling: flag for flag in serve_flags()}

@@ -1,0 +1,122 @@
+"""The connections of an HTTP port: few at once, none for ever, and errors that tell little."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import cast
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from epp.admin.page_headers import BARE_HEADERS
+
+MAX_CONNECTIONS = 100
+"""Scrapers keep one each, browsers up to six."""
+SHUTDOWN_SECONDS = 2.0
+LIFE_SECONDS = 75.0
+"""Longer than scrapes are apart, as a rule, so that they go on over one connection."""
+
+log = structlog.get_logger(__name__)
+
+
+class HttpConnections:
+    """Every one ends `life_seconds` after its last request came, whatever it is in the middle of:
+    a head or a body that trickles in, an answer that is not read, or nothing at all."""
+
+    def __init__(self, pages: web.Application, life_seconds: float) -> None:
+        self._life_seconds = life_seconds
+        self._ends: dict[HttpConnection, asyncio.TimerHandle] = {}
+        pages.middlewares.insert(0, self._middleware())
+        self._runner = web.AppRunner(pages, shutdown_timeout=SHUTDOWN_SECONDS)
+
+    async def start(self) -> None:
+        """Get ready for the first."""
+        await self._runner.setup()
+
+    async def aclose(self) -> None:
+        """End all; answers under way have two seconds for it."""
+        await self._runner.cleanup()
+
+    @property
+    def count(self) -> int:
+        """How many there are, those that are still arriving included."""
+        return len(self._ends)
+
+    def admit(self) -> HttpConnection:
+        """Another one arrives."""
+        server = self._runner.server
+        assert server is not None  # since the start
+        connection = HttpConnection(server, self._forget)
+        self._prolong(connection)
+        return connection
+
+    def arrived(self, connection: HttpConnection) -> None:
+        """Its arrival is over, whatever came of it."""
+        if connection.transport is None:
+            self._forget(connection)
+
+    def _middleware(self) -> Middleware:
+        @web.middleware
+        async def prolong(request: web.Request, handler: Handler) -> web.StreamResponse:
+            connection = request.protocol
+            if isinstance(connection, HttpConnection):
+                self._prolong(connection)
+            return await handler(request)
+
+        return prolong
+
+    def _prolong(self, connection: HttpConnection) -> None:
+        self._forget(connection)
+        loop = asyncio.get_running_loop()
+        self._ends[connection] = loop.call_later(self._life_seconds, connection.abort)
+
+    def _forget(self, connection: HttpConnection) -> None:
+        end = self._ends.pop(connection, None)
+        if end is not None:
+            end.cancel()
+
+
+class HttpConnection(web.RequestHandler):
+    """One connection, which tells when it ends."""
+
+    __slots__ = ("_on_lost", "_socket")
+
+    def __init__(self, server: web.Server, on_lost: Callable[[HttpConnection], None]) -> None:
+        super().__init__(server, loop=asyncio.get_running_loop(), access_log=None)  # type: ignore[arg-type]  # None: no log
+        self._on_lost = on_lost
+        self._socket: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._socket = cast(asyncio.Transport, transport)  # uvloop's inherits from nothing
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._on_lost(self)
+        super().connection_lost(exc)
+
+    def abort(self) -> None:
+        """End it at once, with what was not read yet."""
+        if self._socket is not None:
+            self._socket.abort()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what could not be answered. aiohttp would quote a request that is no HTTP, values
+        of headers included, to the peer and in the log."""
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            answer = super().handle_error(request, status, exc, message)
+        else:
+            log.debug("a request is no HTTP", error=type(exc).__name__)
+            text = f"{status}: {HTTPStatus(status).phrase}"
+            answer = web.Response(status=status, text=text)
+            answer.force_close()
+        answer.headers.update(BARE_HEADERS)
+        return answer

@@ -1,0 +1,237 @@
+"""What peers of the metrics port and of the admin port may not do for ever, or all at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from structlog.testing import capture_logs
+
+from epp.admin.admin_pages import admin_pages
+from epp.admin.http_port import HttpLimits, HttpPort
+from epp.admin.http_tls import HttpTls
+from epp.admin.metrics_pages import metrics_pages
+from epp.admin.pool_view import PoolView
+from epp.observability.metrics import Metrics
+from tests.fakes.certificates import new_pair, write_pair
+
+GET = b"GET /pool HTTP/1.1\r\nHost: localhost\r\n"
+HELLO_BEGUN = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
+
+
+def no_pool() -> PoolView:
+    raise NotImplementedError
+
+
+def metrics_port() -> web.Application:
+    return metrics_pages(Metrics(), dict)
+
+
+def admin_port() -> web.Application:
+    return admin_pages(no_pool)
+
+
+both_ports = pytest.mark.parametrize("pages", [metrics_port, admin_port])
+Pages = Callable[[], web.Application]
+
+
+@asynccontextmanager
+async def serving(
+    pages: web.Application, limits: HttpLimits | None = None, tls: HttpTls | None = None
+) -> AsyncIterator[int]:
+    port = HttpPort(pages, "127.0.0.1", 0, port_flag="--a-port", limits=limits, tls=tls)
+    number = await port.start()
+    try:
+        yield number
+    finally:
+        await port.stop()
+
+
+@asynccontextmanager
+async def connected(port: int, said: bytes = b"") -> AsyncIterator[socket.socket]:
+    loop = asyncio.get_running_loop()
+    with socket.socket() as client:
+        client.setblocking(False)
+        # Small, so that an answer that is not read stays with the port.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        await loop.sock_connect(client, ("127.0.0.1", port))
+        await loop.sock_sendall(client, said)
+        yield client
+
+
+async def read_to_the_end(client: socket.socket) -> bytes:
+    received = b""
+    loop = asyncio.get_running_loop()
+    with suppress(ConnectionResetError):
+        while part := await loop.sock_recv(client, 65_536):
+            received += part
+    return received
+
+
+@both_ports
+async def test_a_connection_over_the_limit_is_closed_at_once_and_others_live_on(
+    pages: Pages,
+) -> None:
+    limits = HttpLimits(max_connections=2)
+    with capture_logs() as logs:
+        async with (
+            serving(pages(), limits) as port,
+            connected(port, GET) as first,
+            connected(port) as second,
+        ):
+            for _ in range(5):
+                async with connected(port) as third:
+                    assert await read_to_the_end(third) == b""
+
+            loop = asyncio.get_running_loop()
+            await loop.sock_sendall(first, b"Connection: close\r\n\r\n")
+            assert (await read_to_the_end(first)).startswith(b"HTTP/1.1 ")
+            async with connected(port, GET + b"Connection: close\r\n\r\n") as fourth:
+                assert (await read_to_the_end(fourth)).startswith(b"HTTP/1.1 ")
+            second.close()
+    (line,) = [line for line in logs if line["event"].startswith("too many connections")]
+    assert line["limit"] == 2
+
+
+@both_ports
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"GET",
+        GET + b"X-A: ",
+        GET + b"Content-Length: 9\r\n\r\nabc",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2,
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
+    ],
+    ids=["nothing", "a word", "half a head", "half a body", "nothing more", "an upgrade"],
+)
+async def test_a_connection_that_says_no_more_is_ended(pages: Pages, said: bytes) -> None:
+    async with (
+        serving(pages(), HttpLimits(life_seconds=0.1)) as port,
+        connected(port, said) as client,
+    ):
+        await read_to_the_end(client)
+
+
+async def test_a_head_that_trickles_in_has_an_end() -> None:
+    loop = asyncio.get_running_loop()
+    async with (
+        serving(metrics_port(), HttpLimits(life_seconds=0.3)) as port,
+        connected(port, b"GET / HTTP/1.1\r\n") as client,
+    ):
+
+        async def trickle() -> None:
+            while True:
+                await loop.sock_sendall(client, b"X-A: b\r\n")
+                await asyncio.sleep(0.01)
+
+        with pytest.raises((ConnectionError, BrokenPipeError)):
+            await trickle()
+
+
+async def test_an_answer_that_is_not_read_is_given_up() -> None:
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        try:
+            while True:
+                await response.write(b"a" * 65_536)
+        finally:
+            given_up.set()
+
+    given_up = asyncio.Event()
+    pages = web.Application()
+    pages.router.add_get("/pool", endless)
+    async with (
+        serving(pages, HttpLimits(life_seconds=0.2, max_connections=1)) as port,
+        connected(port, GET + b"\r\n"),
+    ):
+        await given_up.wait()
+
+
+async def test_a_connection_lives_as_long_as_requests_come() -> None:
+    async with serving(metrics_port(), HttpLimits(life_seconds=0.5)) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(4):
+            await asyncio.sleep(0.2)
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert (await reader.readuntil(b"\r\n\r\nok\n")).startswith(b"HTTP/1.1 200")
+        writer.close()
+        await writer.wait_closed()
+
+
+@pytest.mark.parametrize("begun", [b"", HELLO_BEGUN], ids=["nothing", "half a hello"])
+async def test_a_handshake_has_to_end_and_counts_as_a_connection(
+    tmp_path: Path, begun: bytes
+) -> None:
+    write_pair(tmp_path, new_pair())
+    limits = HttpLimits(handshake_seconds=0.2, max_connections=1)
+    async with serving(metrics_port(), limits, HttpTls(cert_dir=tmp_path)) as port:
+        async with connected(port, begun) as first, connected(port) as second:
+            assert await read_to_the_end(second) == b""
+            await read_to_the_end(first)
+        async with connected(port) as third:
+            third.shutdown(socket.SHUT_WR)
+            await read_to_the_end(third)
+
+
+NO_HTTP = {
+    "no method": b"S3CRET<b>\r\n\r\n",
+    "a large header": b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"S3CRET" * 9000 + b"\r\n\r\n",
+    "many headers": b"GET / HTTP/1.1\r\n" + b"S3CRET: b\r\n" * 200 + b"\r\n",
+    "a control character": b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: S3CRET\0\r\n\r\n",
+    "two lengths": b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n"
+    b"Transfer-Encoding: S3CRET, chunked\r\n\r\n0\r\n\r\n",
+    "two hosts": b"GET / HTTP/1.1\r\nHost: S3CRET\r\nHost: b\r\n\r\n",
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+}
+
+
+@both_ports
+@pytest.mark.parametrize("said", NO_HTTP.values(), ids=NO_HTTP)
+async def test_what_is_no_http_is_neither_sent_back_nor_logged(
+    pages: Pages, said: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO), capture_logs() as logs:
+        async with serving(pages()) as port, connected(port, said) as client:
+            answer = await read_to_the_end(client)
+
+    assert answer.partition(b"\r\n")[0] == b"HTTP/1.0 400 Bad Request"
+    assert answer.endswith(b"\r\n\r\n400: Bad Request")
+    assert b"X-Content-Type-Options: nosniff" in answer
+    assert b"S3CRET" not in answer
+    assert not caplog.records
+    assert "S3CRET" not in repr(logs)
+
+
+BROWSER_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "Server": "epp",
+}
+
+
+@both_ports
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "OPTIONS", "TRACE", "PUT", "SEARCH"])
+@pytest.mark.parametrize("path", ["/healthz", "/<script>", "*", "/%00", "/a/../../etc/passwd"])
+async def test_every_answer_tells_browsers_what_it_is(pages: Pages, method: str, path: str) -> None:
+    request = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    async with serving(pages()) as port, connected(port, request.encode()) as client:
+        answer = await read_to_the_end(client)
+
+    head = answer.partition(b"\r\n\r\n")[0].decode()
+    assert int(head.split(" ")[1]) in (200, 400, 404, 405)
+    for name, value in BROWSER_HEADERS.items():
+        assert f"{name}: {value}" in head.split("\r\n")
+    assert "default-src 'none'" in head
+    assert "frame-ancestors 'none'" in head
+    assert "script>" not in answer.decode()
+    assert "aiohttp" not in head

@@ -1,0 +1,120 @@
+"""Who may connect to the metrics port: --metrics-client-ca-file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from epp.admin.http_port import HttpPort
+from epp.admin.http_tls import HttpTls
+from epp.admin.metrics_pages import metrics_pages
+from epp.framework.errors import ConfigError
+from epp.observability.metrics import Metrics
+from epp.transport.certificates import CertificatePair
+from tests.fakes.authorities import Authority, client_context
+from tests.fakes.certificates import new_pair, write_pair
+from tests.fakes.logs import awaitable_logs, until_logged
+
+CA_FILE = "scrapers.pem"
+
+
+@asynccontextmanager
+async def serving(folder: Path, authority: bytes) -> AsyncIterator[int]:
+    """A metrics port that lets in whom this CA knows."""
+    write_pair(folder / "certs", new_pair())
+    (folder / CA_FILE).write_bytes(authority)
+    tls = HttpTls(cert_dir=folder / "certs", client_ca_file=folder / CA_FILE)
+    pages = metrics_pages(Metrics(), dict)
+    port = HttpPort(pages, "127.0.0.1", 0, port_flag="--metrics-port", tls=tls)
+    number = await port.start()
+    try:
+        yield number
+    finally:
+        await port.stop()
+
+
+async def status(port: int, pair: CertificatePair | None, folder: Path, path: str = "/") -> int:
+    """What a scraper is answered; each has a connection of its own."""
+    url = f"https://127.0.0.1:{port}{path}"
+    context = client_context(pair, folder)
+    async with aiohttp.ClientSession() as session, session.get(url, ssl=context) as response:
+        return response.status
+
+
+@pytest.fixture
+def scrapers() -> Authority:
+    return Authority("scrapers")
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/debug/plugins/state", "/healthz"])
+async def test_a_scraper_whose_certificate_is_of_the_ca_reads_every_page(
+    scrapers: Authority, tmp_path: Path, path: str
+) -> None:
+    async with serving(tmp_path, scrapers.pem) as port:
+        assert await status(port, scrapers.issue("prometheus"), tmp_path, path) == 200
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/debug/plugins/state", "/healthz"])
+async def test_nobody_reads_a_page_without_a_certificate(
+    scrapers: Authority, tmp_path: Path, path: str
+) -> None:
+    async with serving(tmp_path, scrapers.pem) as port:
+        with pytest.raises(aiohttp.ClientError):
+            await status(port, None, tmp_path, path)
+
+
+async def test_a_certificate_of_another_ca_is_refused_whatever_it_is_called(
+    scrapers: Authority, tmp_path: Path
+) -> None:
+    async with serving(tmp_path, scrapers.pem) as port:
+        with pytest.raises(aiohttp.ClientError):
+            await status(port, Authority("scrapers").issue("prometheus"), tmp_path)
+
+
+async def test_an_intermediate_ca_is_trusted_without_its_root(tmp_path: Path) -> None:
+    intermediate = Authority("intermediate", Authority("root"))
+    async with serving(tmp_path, intermediate.pem) as port:
+        assert await status(port, intermediate.issue("prometheus"), tmp_path, "/healthz") == 200
+
+
+async def test_a_ca_that_is_exchanged_lets_in_its_own_and_the_other_ones_no_longer(
+    scrapers: Authority, tmp_path: Path
+) -> None:
+    successor = Authority("successor")
+    async with serving(tmp_path, scrapers.pem) as port:
+        with awaitable_logs() as lines:
+            (tmp_path / CA_FILE).write_text("broken")
+            refused = await until_logged(lines, "certificate not reloaded, the old one stays")
+            assert await status(port, scrapers.issue("old"), tmp_path, "/healthz") == 200
+
+            (tmp_path / CA_FILE).write_bytes(successor.pem)
+            await until_logged(lines, "certificate reloaded")
+
+        assert await status(port, successor.issue("new"), tmp_path, "/healthz") == 200
+        with pytest.raises(aiohttp.ClientError):
+            await status(port, scrapers.issue("old"), tmp_path)
+    assert "--metrics-client-ca-file" in refused["error"]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(None, "can't read"), (b"", "no PEM certificate"), (b"\xff", "no PEM certificate")],
+    ids=["missing", "empty", "no text"],
+)
+async def test_a_ca_that_can_not_be_read_is_an_error_that_names_flag_and_file(
+    tmp_path: Path, content: bytes | None, problem: str
+) -> None:
+    write_pair(tmp_path, new_pair())
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_bytes(content)
+    tls = HttpTls(cert_dir=tmp_path, client_ca_file=path)
+    port = HttpPort(metrics_pages(Metrics(), dict), "127.0.0.1", 0, port_flag="", tls=tls)
+
+    with pytest.raises(ConfigError, match=f"--metrics-client-ca-file: .*{problem}"):
+        await port.start()
+    await port.stop()
