@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
     from epp.framework.headers import Headers
     from epp.framework.parsed_request import ParsedRequest
+    from epp.framework.trail import Trail
     from epp.framework.usage import Usage
 
 DEFAULT_FAIRNESS_ID = "default-flow"
@@ -58,6 +59,8 @@ class InferenceRequest(Struct, kw_only=True, eq=False):
     dynamic_metadata: dict[str, dict[str, MetadataValue]] = field(default_factory=dict)
     """Namespaces of values for the gateway, sent with the decision. The destination's keys are
     the picker's own: they win."""
+    trail: Trail | None = None
+    """What happened to it until it had its endpoint; None where nobody will ask."""
 
     def let_go_of_body(self) -> None:
         """Drop what keeps the body, or something as large, alive: the pick is made."""

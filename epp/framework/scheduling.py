@@ -111,7 +111,7 @@ class ProfileResult(Struct, frozen=True, kw_only=True):
     """How one profile came to its endpoints."""
 
     endpoints: tuple[Endpoint, ...]
-    """The picked ones, best first; never empty."""
+    """The picked ones, best first; never empty but in a trail, where nothing was picked."""
     candidates: Sequence[Endpoint] = ()
     """Those that the filters left, in the order of all scores and totals."""
     totals: Sequence[float] = ()
