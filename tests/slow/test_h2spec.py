@@ -18,7 +18,7 @@ from tests.fakes.streams import TellingHandler
 
 pytestmark = pytest.mark.slow
 
-BUILD = Path(__file__).parent.parent / "h2" / "build.sh"
+BUILD = Path(__file__).parent.parent / "h2" / "h2spec" / "build.sh"
 BINARIES = Path(os.environ.get("EPP_H2SPEC_BIN") or Path.home() / ".cache/epp-h2spec")
 LEAST_PASSED = 135
 
