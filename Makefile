@@ -67,9 +67,9 @@ protos: $(VENV)/.dev ## compile protos/ into epp/wire/
 	$(BIN)/python -m grpc_tools.protoc -I protos --python_out=$(WIRE)/../.. --pyi_out=$(WIRE)/../.. epp/wire/ext_proc.proto
 
 lock: $(VENV)/.dev ## renew the lock files from pyproject.toml
-	$(UV_COMPILE) pyproject.toml --extra standalone --extra simulator --extra zstd --extra cel --group dev -o requirements-dev.lock
+	$(UV_COMPILE) pyproject.toml --extra standalone --extra simulator --extra zstd --extra cel --extra otlp --group dev -o requirements-dev.lock
 	$(UV_COMPILE) pyproject.toml -c requirements-dev.lock --extra standalone --extra simulator -o requirements-standalone.lock
-	$(UV_COMPILE) pyproject.toml -c requirements-dev.lock --extra cel -o requirements.lock
+	$(UV_COMPILE) pyproject.toml -c requirements-dev.lock --extra cel --extra otlp -o requirements.lock
 	$(BIN)/python -c '$(BUILD_REQUIRES)' | $(UV_COMPILE) - -c requirements-dev.lock -o requirements-build.lock
 
 clean: ## remove what was built

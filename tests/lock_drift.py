@@ -14,9 +14,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 EXTRAS_OF_LOCK = {
-    "requirements.lock": ("cel",),
+    "requirements.lock": ("cel", "otlp"),
     "requirements-standalone.lock": ("standalone", "simulator"),
-    "requirements-dev.lock": ("standalone", "simulator", "zstd", "cel"),
+    "requirements-dev.lock": ("standalone", "simulator", "zstd", "cel", "otlp"),
 }
 BUILD_LOCK = "requirements-build.lock"
 DEVELOPMENT_LOCK = "requirements-dev.lock"

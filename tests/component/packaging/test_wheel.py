@@ -58,7 +58,13 @@ def test_the_metadata_name_the_extras_and_the_license(wheel: Path) -> None:
     folder = f"inference_endpoint_picker-{__version__}.dist-info/"
     metadata = PathDistribution(ZipPath(wheel, folder)).metadata
 
-    assert metadata.get_all("Provides-Extra") == ["cel", "simulator", "standalone", "zstd"]
+    assert metadata.get_all("Provides-Extra") == [
+        "cel",
+        "otlp",
+        "simulator",
+        "standalone",
+        "zstd",
+    ]
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["License-File"] == "LICENSE"
 

@@ -16,11 +16,12 @@ standalone = ["proxy[fast]==1.4"]
 simulator = []
 zstd = ["zstd>=1"]
 cel = ["cel>=2"]
+otlp = ["spans>=1"]
 [dependency-groups]
 dev = ["checker<2"]
 """
 PINS = {
-    "requirements.lock": {"web-server": "3.2", "cel": "2.0"},
+    "requirements.lock": {"web-server": "3.2", "cel": "2.0", "spans": "1.4"},
     "requirements-standalone.lock": {"web-server": "3.2", "proxy": "1.4.0"},
     BUILD_LOCK: {"builder": "3.1"},
     DEVELOPMENT_LOCK: {
@@ -28,6 +29,7 @@ PINS = {
         "proxy": "1.4.0",
         "zstd": "1.1",
         "cel": "2.0",
+        "spans": "1.4",
         "checker": "1.9",
         "builder": "3.1",
     },

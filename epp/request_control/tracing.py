@@ -1,0 +1,43 @@
+"""What the request path knows of tracing: some requests are followed, most are not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from epp.framework.errors import Rejection
+    from epp.framework.headers import Headers
+    from epp.framework.request import InferenceRequest, TerminationCause
+    from epp.request_control.active_request import ActiveRequest
+    from epp.request_control.decision_log import Decision
+
+TRACEPARENT_HEADER = "traceparent"
+
+
+class RequestTrace(Protocol):
+    """A request that was chosen to be followed. Is told exactly one end, and what went before."""
+
+    started_at: float | None
+    """Monotonic seconds at which deciding began; None: it did not."""
+    decision: Decision | None
+    """How it got its endpoint; None: it got none, or not as configured."""
+
+    @property
+    def trace_id(self) -> str:
+        """As logs and collectors write it."""
+
+    def ended(self, active: ActiveRequest, cause: TerminationCause) -> None:
+        """A request that had been answered is over."""
+
+    def rejected(self, request: InferenceRequest | None, rejection: Rejection) -> None:
+        """The client gets an error from us; `request` is None before anything was read of it."""
+
+    def left(self) -> None:
+        """Nobody waits for an answer any more."""
+
+
+class RequestTracer(Protocol):
+    """Chooses the requests that are followed."""
+
+    def begin(self, headers: Headers, received_at: float) -> RequestTrace | None:
+        """Follow a request, or not; `headers` get what the model server is to be told of it."""

@@ -1,0 +1,104 @@
+"""Spans of one request, from what was kept of it: `gateway.request` and what is below."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from epp.framework.request import TerminationCause
+from epp.observability.safe_text import printable
+from epp.tracing.profile_spans import add_profile
+from epp.tracing.stage_spans import add_stages
+
+if TYPE_CHECKING:
+    from epp.framework.errors import Rejection
+    from epp.framework.request import InferenceRequest
+    from epp.request_control.active_request import ActiveRequest
+    from epp.request_control.decision_log import Decision
+    from epp.tracing.span import Attributes, AttributeValue, SpanList
+
+MOST_NAME = 256
+"""Characters of a name that a client chose."""
+FIRST_ERROR_STATUS = 400
+
+
+def request_attributes(request: InferenceRequest) -> dict[str, AttributeValue]:
+    """What nearly every span says of its request."""
+    attributes: dict[str, AttributeValue] = {}
+    if request.target_model:
+        attributes["gen_ai.request.model"] = printable(request.target_model, MOST_NAME)
+    if request.id:
+        attributes["gen_ai.request.id"] = printable(request.id, MOST_NAME)
+    return attributes
+
+
+def add_orchestration(
+    spans: SpanList,
+    parent: int,
+    request: InferenceRequest,
+    started_at: float,
+    ended_at: float,
+    error: str | None = None,
+) -> int:
+    """From the last byte of the request to the decision; gives the span's id."""
+    attributes: dict[str, AttributeValue] = {
+        "target_model": printable(request.target_model, MOST_NAME),
+        "request_prio": request.priority,
+    }
+    return spans.add(
+        "gateway.request_orchestration",
+        parent,
+        started_at,
+        ended_at,
+        attributes,
+        error,
+        is_server=True,
+    )
+
+
+def add_decision(spans: SpanList, parent: int, decision: Decision, request: Attributes) -> None:
+    """The scheduling cycle of a decision."""
+    result, started_at = decision.result, decision.scheduling_at
+    if result is None or started_at is None:
+        return
+    for name, profile in result.profiles.items():
+        add_profile(spans, parent, name, profile, request)
+    add_stages(spans, parent, result, started_at, decision.decided_at, request)
+
+
+def end_attributes(active: ActiveRequest, cause: TerminationCause) -> dict[str, AttributeValue]:
+    """How a request went that had been answered."""
+    attributes = request_attributes(active.request)
+    if active.serving is not None:
+        attributes["epp.endpoint"] = active.serving.address
+    if active.result is None:
+        attributes["epp.note"] = active.reason
+    attributes["epp.termination_cause"] = str(cause)
+    response = active.response
+    if response is None:
+        return attributes
+    if response.status:
+        attributes["http.response.status_code"] = response.status
+    if response.usage is not None:
+        attributes |= {
+            "gen_ai.usage.input_tokens": response.usage.prompt_tokens or 0,
+            "gen_ai.usage.output_tokens": response.usage.completion_tokens or 0,
+        }
+    return attributes
+
+
+def error_at_end(active: ActiveRequest, cause: TerminationCause) -> str | None:
+    """What failed of a request that had been answered; a client that went away is no failure."""
+    if cause is TerminationCause.ERROR:
+        return "the exchange with the gateway failed"
+    status = 0 if active.response is None else active.response.status
+    return f"the model server answered {status}" if status >= FIRST_ERROR_STATUS else None
+
+
+def rejection_attributes(
+    request: InferenceRequest | None, rejection: Rejection
+) -> dict[str, AttributeValue]:
+    """How a request went that got an error from us."""
+    attributes = {} if request is None else request_attributes(request)
+    attributes["http.response.status_code"] = rejection.http_status
+    attributes["error.type"] = rejection.access_log_details
+    return attributes
