@@ -40,11 +40,11 @@ class SaidOnce:
     def __init__(self) -> None:
         self._said: set[str] = set()
 
-    def warn(self, text: str) -> None:
-        """Log `text`, a constant, the first time."""
+    def warn(self, text: str, request_id: str | None) -> None:
+        """Log `text`, a constant, the first time, with the request that showed it."""
         if text not in self._said:
             self._said.add(text)
-            log.warning(text)
+            log.warning(text, **({"request_id": request_id} if request_id else {}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2
@@ -67,6 +67,9 @@ class _Watch:
 
     def on_disconnect(self) -> None:
         self._state.unwatch(self)
+
+    def log_values(self) -> Mapping[str, str]:
+        return {}
 
     def _tell(self) -> None:
         if self._state.is_closed:

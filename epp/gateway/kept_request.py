@@ -10,7 +10,7 @@ from epp.gateway.rejections import body_too_large
 from epp.gateway.request_headers import decision_answer
 from epp.gateway.request_side import RequestSide
 from epp.gateway.request_state import RequestState
-from epp.request_control.incoming import REWRITE_HEADERS, first_header
+from epp.request_control.incoming import REQUEST_ID_HEADER, REWRITE_HEADERS, first_header
 
 if TYPE_CHECKING:
     from epp.request_control.active_request import ActiveRequest
@@ -27,7 +27,8 @@ class KeptRequest(RequestSide):
             return
         if first_header(self._headers, REWRITE_HEADERS) is not None:
             self._context.said.warn(
-                "a model rewrite was asked for in a body mode that does not allow it"
+                "a model rewrite was asked for in a body mode that does not allow it",
+                self._headers.get(REQUEST_ID_HEADER),
             )
         self._decide(None)
 

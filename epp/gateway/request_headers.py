@@ -69,5 +69,5 @@ def decision_answer(active: ActiveRequest, said: SaidOnce, *, on_headers: bool) 
     try:
         return answer(metadata=active.request.dynamic_metadata)
     except (TypeError, ValueError, AttributeError):
-        said.warn("metadata of a plugin can't be sent: it is no JSON data")
+        said.warn("metadata of a plugin can't be sent: it is no JSON data", active.request.id)
         return answer()

@@ -7,7 +7,7 @@ Bodies that come in pieces to be given back, and bodies that the gateway keeps, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from epp.gateway.rejections import body_too_large, declares_more
 from epp.gateway.replies import immediate_response
 from epp.gateway.request_headers import decision_answer
 from epp.gateway.request_state import RequestState
-from epp.request_control.incoming import IncomingRequest
+from epp.request_control.incoming import REQUEST_ID_HEADER, IncomingRequest
 
 if TYPE_CHECKING:
     import asyncio
@@ -110,6 +110,11 @@ class RequestSide(ABC):
             self._decide(None, bodiless=True)
         else:
             self._await_body()
+
+    def log_values(self) -> Mapping[str, str]:
+        """The id of the request, once it is known."""
+        request_id = self._headers.get(REQUEST_ID_HEADER)
+        return {"request_id": request_id} if request_id else {}
 
     def body(self, data: bytes, end: bool) -> None:
         """Take a piece of the request's body."""
@@ -219,7 +224,9 @@ class RequestSide(ABC):
         incoming = self._incoming(body, bodiless=bodiless)
         director = self._context.director
         if director.may_wait(incoming):
-            self._task = self._context.tasks.spawn(self._decide_later(incoming), name="decision")
+            self._task = self._context.tasks.spawn(
+                self._decide_later(incoming), name="decision", log_values=self.log_values
+            )
             return
         try:
             active = director.decide(incoming)

@@ -119,7 +119,9 @@ class ResponseSide:
             return messages.with_metadata(answer, self._phase.metadata(received))
         except (TypeError, ValueError, AttributeError):
             self._context.metrics.response_phase_error()
-            self._context.said.warn("metadata of a plugin can't be sent: it is no JSON data")
+            self._context.said.warn(
+                "metadata of a plugin can't be sent: it is no JSON data", self._phase.request_id
+            )
             return answer
 
     def _must_let_go(self) -> bool:

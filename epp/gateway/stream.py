@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
@@ -151,6 +151,10 @@ class Transaction:
         if not self._closed:
             self._end(TerminationCause.CLIENT_DISCONNECT)
             self._leave()
+
+    def log_values(self) -> Mapping[str, str]:
+        """The id of the request, once it is known."""
+        return self._request.log_values() if self._request is not None else {}
 
     def idle_since(self) -> float | None:
         """When the request body last grew; None unless it is being waited for."""

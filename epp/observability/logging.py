@@ -11,7 +11,7 @@ from typing import Any, Literal, TextIO
 import structlog
 from structlog.typing import ExcInfo, Processor
 
-from epp.observability.safe_text import printable
+from epp.observability.safe_text import MOST_ID, printable
 from epp.support.wordless import wordless_traceback
 
 LogLevel = Literal["critical", "error", "warning", "info", "debug", "trace"]
@@ -85,8 +85,18 @@ def _common() -> list[Processor]:
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.stdlib.PositionalArgumentsFormatter(),
+        _short_id,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
     ]
+
+
+def _short_id(
+    _logger: object, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    request_id = event.get("request_id")
+    if isinstance(request_id, str):
+        event["request_id"] = printable(request_id, MOST_ID)
+    return event
 
 
 def _formatter(log_format: LogFormat) -> logging.Formatter:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+MOST_ID = 128
+"""Characters of a request's id in a log: clients choose it."""
+
 
 def printable(text: str, limit: int | None = None) -> str:
     """`text` cut to `limit` characters, with everything that is not plain to see escaped.

@@ -35,7 +35,11 @@ class BodyHooks:
         states.append(replace(active.response))
         if not active.hooks_running:
             active.hooks_running = True
-            self._tasks.spawn(self._run(active, states), name="response body hooks")
+            self._tasks.spawn(
+                self._run(active, states),
+                name="response body hooks",
+                log_values=lambda: {"request_id": active.request.id},
+            )
 
     async def _run(self, active: ActiveRequest, states: deque[InferenceResponse]) -> None:
         try:

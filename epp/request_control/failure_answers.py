@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from epp.datastore.inference_pool import FailureMode, failure_mode_in_force
 from epp.framework.errors import DropReason, ErrorCode, PlainRejection
 from epp.request_control.active_request import ActiveRequest
-from epp.request_control.incoming import REQUEST_ID_HEADER, short_id
+from epp.request_control.incoming import REQUEST_ID_HEADER
 from epp.scheduling.least_in_flight import least_in_flight
 from epp.support.fault_log import FaultLog
 
@@ -79,7 +79,7 @@ class FailureAnswers:
             reason, text = "deadline", "no endpoint was picked in time"
         else:
             reason, text = "internal", "internal error while picking an endpoint"
-            self._faults.tell("", error, request_id=short_id(request))
+            self._faults.tell("", error, request_id=request.id)
         if self.mode is FailureMode.FAIL_CLOSE:
             raise PlainRejection(
                 ErrorCode.SERVICE_UNAVAILABLE, text, details=reason, retry_after=1

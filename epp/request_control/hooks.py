@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from epp.framework.errors import DropReason, ErrorCode, PlainRejection, Rejection
+from epp.framework.scheduling import FilterResult
 from epp.request_control.budgets import finish_in_budget
 from epp.request_control.response_hooks import ResponseHookRunner
 from epp.scheduling.overruns import Overruns
@@ -96,13 +97,13 @@ class HookRunner:
             except Rejection:
                 raise
             except PLUGIN_FAULTS as error:
-                step.failed(error)
+                step.failed(error, request)
                 failed = f'RequestHeader "{hook.name}/{hook.type}" failed'
                 raise Rejection(
                     ErrorCode.INTERNAL, f"{failed}: {error}", log_message=failed
                 ) from error
             finally:
-                step.took(self._now() - started)
+                step.ended(request, started, self._now())
 
     def screen(
         self, request: InferenceRequest, endpoints: Sequence[Endpoint]
@@ -116,11 +117,15 @@ class HookRunner:
             except Rejection:
                 raise
             except PLUGIN_FAULTS as error:
-                step.failed(error)
+                step.failed(error, request)
                 raise
             finally:
-                step.took(self._now() - started)
-            kept = [endpoint for endpoint in kept if endpoint in allowed]
+                ended = self._now()
+                step.ended(request, started, ended)
+            before, kept = kept, [endpoint for endpoint in kept if endpoint in allowed]
+            if request.trail is not None:
+                result = FilterResult(step.name, before, kept, started, ended - started)
+                request.trail.screenings += (result,)
         if not kept:
             raise PlainRejection(
                 ErrorCode.SERVICE_UNAVAILABLE,
@@ -141,24 +146,26 @@ class HookRunner:
                 if hook.runs_in_thread:
                     await self._produce_in_thread(hook, request, endpoints)
                 elif (pending := hook.produce(request, endpoints)) is not None:
-                    await self._wait_for(hook, pending)
+                    await self._wait_for(hook, pending, request)
                 else:
                     holds_up = True
             except PLUGIN_FAULTS as error:  # its data is missing, the request goes on
                 if is_cancellation(error):
                     raise
-                step.failed(error)
+                step.failed(error, request)
             finally:
                 ended = self._now()
+                step.ended(request, started, ended)
                 seconds, started = ended - started, ended
-                step.took(seconds)
             if holds_up:
-                self._overruns.took(hook, seconds, hook.timeout_seconds)
+                self._overruns.took(hook, seconds, hook.timeout_seconds, request)
 
-    async def _wait_for(self, hook: DataProducer, pending: Awaitable[None]) -> None:
+    async def _wait_for(
+        self, hook: DataProducer, pending: Awaitable[None], request: InferenceRequest
+    ) -> None:
         if not self.may_wait:
             raise PluginFault(f"{hook.name!r} waits, but its produce is no `async def`")
-        await finish_in_budget(hook, pending, hook.timeout_seconds, self._overruns)
+        await finish_in_budget(hook, pending, hook.timeout_seconds, self._overruns, request)
 
     async def _produce_in_thread(
         self, hook: DataProducer, request: InferenceRequest, endpoints: Sequence[Endpoint]
@@ -170,7 +177,7 @@ class HookRunner:
         finally:
             # A thread can't be interrupted either, and there are few for the whole process.
             if not self._overruns.is_off(hook):
-                self._overruns.took(hook, self._now() - started, hook.timeout_seconds)
+                self._overruns.took(hook, self._now() - started, hook.timeout_seconds, request)
 
     def admit(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> None:
         """The first denial ends the request, with the status it asks for."""
@@ -188,14 +195,14 @@ class HookRunner:
                     retry_after=denial.retry_after or (1 if saturated else None),
                 ) from denial
             except PLUGIN_FAULTS as error:
-                step.failed(error)
+                step.failed(error, request)
                 raise Rejection(
                     ErrorCode.INTERNAL,
                     f"{_NOT_ADMITTED}: {error}",
                     log_message=f'{_NOT_ADMITTED}: "{step.name}" failed',
                 ) from error
             finally:
-                step.took(self._now() - started)
+                step.ended(request, started, self._now())
 
     def pre_request(self, request: InferenceRequest, result: SchedulingResult) -> None:
         """All of them run; then a rejection goes out as it is, anything else is a 500."""
@@ -207,10 +214,10 @@ class HookRunner:
             except Rejection as rejection:
                 failures.append((step.plugin, rejection))
             except PLUGIN_FAULTS as error:  # reported together below
-                step.failed(error)
+                step.failed(error, request)
                 failures.append((step.plugin, error))
             finally:
-                step.took(self._now() - started)
+                step.ended(request, started, self._now())
         if not failures:
             return
         first = failures[0][1]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from epp.framework.request import InferenceRequest
-from epp.observability.safe_text import printable
 
 if TYPE_CHECKING:
     from epp.framework.headers import Headers
@@ -24,9 +23,6 @@ LONG_BODY = 1024 * 1024
 """Bytes; longer bodies are read in several turns of the event loop."""
 LONG_ENCODED_BODY = 64 * 1024
 """The same for bodies in a content coding, which grow when they are read."""
-
-MOST_ID = 128
-"""Characters of a request's id in the log: clients choose it."""
 
 
 class IncomingRequest(Struct, kw_only=True, eq=False):
@@ -79,11 +75,6 @@ def request_path(headers: Headers) -> str:
         if path:
             return path.partition("?")[0]
     return DEFAULT_PATH
-
-
-def short_id(request: InferenceRequest) -> str:
-    """The request's id as it stands in the log."""
-    return printable(request.id, MOST_ID)
 
 
 def first_header(headers: Headers, names: tuple[str, ...]) -> str | None:

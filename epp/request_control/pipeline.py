@@ -22,7 +22,6 @@ from epp.request_control.admission import require_available_cache, shed_at_satur
 from epp.request_control.explanation import decision_text, tell_scores
 from epp.request_control.failure_answers import DeadlinePassed
 from epp.request_control.fairness import fairness_id_of
-from epp.request_control.incoming import short_id
 from epp.request_control.model_rewrite import resolve_model, rewritten_body
 from epp.request_control.objectives import priority_of
 from epp.request_control.parsing import read_body
@@ -215,7 +214,7 @@ class Pipeline:
         if self._settings.emit_endpoint_scores:
             tell_scores(request, result)
         if self._settings.log_decisions:
-            log.debug("decided", request_id=short_id(request), decision=decision_text(result))
+            log.debug("decided", request_id=request.id, decision=decision_text(result))
 
 
 async def _rewritten(

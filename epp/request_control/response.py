@@ -72,11 +72,13 @@ class ResponsePhase:
         "_reader",
         "_response",
         "_rewriter",
+        "request_id",
         "rewrites",
     )
 
     def __init__(self, active: ActiveRequest | None, context: ResponseContext) -> None:
         self._active = active if active is not None and not active.ended else None
+        self.request_id = "" if self._active is None else self._active.request.id
         self._context = context
         self._reader: ResponseReader | None = None
         self._rewriter: ModelRewriter | None = None
@@ -233,7 +235,12 @@ class ResponsePhase:
 
     def _fault(self, step: str, error: BaseException) -> None:
         self._context.metrics.response_phase_error()
-        log.warning("response phase failed", step=step, error=type(error).__name__)
+        log.warning(
+            "response phase failed",
+            step=step,
+            error=type(error).__name__,
+            request_id=self.request_id,
+        )
 
 
 def _rewriter(active: ActiveRequest, media_type: str, policy: BodyPolicy) -> ModelRewriter | None:

@@ -60,7 +60,7 @@ class ResponseHookRunner:
             try:
                 step.plugin.response_header(request, response, endpoint)
             except PLUGIN_FAULTS as error:
-                self._failed(step, error)
+                self._failed(step, error, request)
                 response.headers = before
             finally:
                 step.took(self._now() - started)
@@ -77,11 +77,13 @@ class ResponseHookRunner:
             try:
                 pending = hook.response_body(request, response, endpoint)
                 if pending is not None:
-                    await finish_in_budget(hook, pending, hook.timeout_seconds, self._overruns)
+                    await finish_in_budget(
+                        hook, pending, hook.timeout_seconds, self._overruns, request
+                    )
             except PLUGIN_FAULTS as error:
                 if is_cancellation(error):
                     raise
-                self._failed(step, error)
+                self._failed(step, error, request)
             finally:
                 step.took(self._now() - started)
 
@@ -93,7 +95,7 @@ class ResponseHookRunner:
             try:
                 step.plugin.first_chunk(request, response, endpoint)
             except PLUGIN_FAULTS as error:
-                self._failed(step, error)
+                self._failed(step, error, request)
 
     def ended(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
@@ -103,7 +105,7 @@ class ResponseHookRunner:
             try:
                 step.plugin.ended(request, response, endpoint)
             except PLUGIN_FAULTS as error:
-                self._failed(step, error)
+                self._failed(step, error, request)
 
     def response_metadata(
         self, request: InferenceRequest, response: InferenceResponse
@@ -115,9 +117,9 @@ class ResponseHookRunner:
                 for namespace, values in step.plugin.response_metadata(request, response).items():
                     merged.setdefault(namespace, {}).update(values)
             except PLUGIN_FAULTS as error:
-                self._failed(step, error)
+                self._failed(step, error, request)
         return merged
 
-    def _failed(self, step: Step[Plugin], error: BaseException) -> None:
-        step.failed(error)
+    def _failed(self, step: Step[Plugin], error: BaseException, request: InferenceRequest) -> None:
+        step.failed(error, request)
         self._metrics.response_phase_error()

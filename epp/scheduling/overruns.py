@@ -9,6 +9,7 @@ import structlog
 
 if TYPE_CHECKING:
     from epp.framework.plugin import Plugin
+    from epp.framework.request import InferenceRequest
 
 log = structlog.get_logger(__name__)
 
@@ -29,8 +30,10 @@ class Overruns:
         """Whether `plugin` is not to be called any more."""
         return plugin in self._off
 
-    def took(self, plugin: Plugin, seconds: float, budget_seconds: float) -> None:
-        """Tell how long a call of `plugin` took."""
+    def took(
+        self, plugin: Plugin, seconds: float, budget_seconds: float, request: InferenceRequest
+    ) -> None:
+        """Tell how long a call of `plugin` for `request` took."""
         if seconds <= budget_seconds:
             if self._in_a_row:
                 self._in_a_row.pop(plugin, None)
@@ -43,11 +46,15 @@ class Overruns:
                 type=plugin.type,
                 seconds=round(seconds, 3),
                 budget_seconds=budget_seconds,
+                request_id=request.id,
             )
         if count >= MOST_IN_A_ROW:
             del self._in_a_row[plugin]
             self._off.add(plugin)
             self._on_switched_off(plugin.type, plugin.name)
             log.error(
-                "plugin switched off: its calls take too long", plugin=plugin.name, calls=count
+                "plugin switched off: its calls take too long",
+                plugin=plugin.name,
+                calls=count,
+                request_id=request.id,
             )

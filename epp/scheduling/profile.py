@@ -40,7 +40,7 @@ class SchedulerProfile:
         self.name = name
         self._now = now
         observer = observer or Unobserved()
-        steps = Steps(observer)
+        steps = Steps(observer, now, profile=name)
         self._filters = tuple(steps.of("Filter", plugin) for plugin in filters)
         self._rating = Rating(
             [
@@ -73,17 +73,15 @@ class SchedulerProfile:
         A scorer that fails costs its score only; what a filter or the picker raises goes through.
         """
         started = self._now()
-        kept, filtered = self._narrow(request, candidates)
-        if not kept:
-            raise PlainRejection(
-                ErrorCode.RESOURCE_EXHAUSTED,
-                "no endpoints available for the given request",
-                drop_reason=DropReason.SATURATED,
-                retry_after=1,
-            )
-        totals, scored = self._rating.of(request, kept)
-        picking_at = self._now()
-        endpoints, ended = self._pick(request, kept, totals, picking_at)
+        filtered: list[FilterResult] = []
+        try:
+            kept = self._narrow(request, candidates, filtered)
+            totals, scored = self._rating.of(request, kept)
+            picking_at = self._now()
+            endpoints, ended = self._pick(request, kept, totals, picking_at)
+        except BaseException:
+            self._note_unpicked(request, candidates, filtered)
+            raise
         return ProfileResult(
             endpoints=endpoints,
             candidates=kept,
@@ -97,11 +95,12 @@ class SchedulerProfile:
         )
 
     def _narrow(
-        self, request: InferenceRequest, candidates: Sequence[Endpoint]
-    ) -> tuple[Sequence[Endpoint], Sequence[FilterResult]]:
-        if not self._filters:
-            return candidates, ()
-        results = []
+        self,
+        request: InferenceRequest,
+        candidates: Sequence[Endpoint],
+        results: list[FilterResult],
+    ) -> Sequence[Endpoint]:
+        """What the filters leave, never nothing; `results` gets what each of them does."""
         for step in self._filters:
             if not candidates:
                 break
@@ -113,14 +112,21 @@ class SchedulerProfile:
             except Rejection:
                 raise
             except PLUGIN_FAULTS as error:
-                step.failed(error)
+                step.failed(error, request)
                 raise
             finally:
-                seconds = self._now() - started
-                step.took(seconds)
-            results.append(FilterResult(step.name, candidates, kept, started, seconds))
+                ended = self._now()
+                step.ended(request, started, ended)
+            results.append(FilterResult(step.name, candidates, kept, started, ended - started))
             candidates = kept
-        return candidates, results
+        if not candidates:
+            raise PlainRejection(
+                ErrorCode.RESOURCE_EXHAUSTED,
+                "no endpoints available for the given request",
+                drop_reason=DropReason.SATURATED,
+                retry_after=1,
+            )
+        return candidates
 
     def _pick(
         self,
@@ -141,12 +147,24 @@ class SchedulerProfile:
         except Rejection:
             raise
         except PLUGIN_FAULTS as error:
-            step.failed(error)
+            step.failed(error, request)
             raise
         finally:
             ended = self._now()
-            step.took(ended - started)
+            step.ended(request, started, ended)
         return picked, ended
+
+    def _note_unpicked(
+        self,
+        request: InferenceRequest,
+        candidates: Sequence[Endpoint],
+        filtered: Sequence[FilterResult],
+    ) -> None:
+        if request.trail is None:
+            return
+        left = filtered[-1].after if filtered else candidates
+        result = ProfileResult(endpoints=(), candidates=left, filters=filtered)
+        request.trail.unpicked += ((self.name, result),)
 
     def _finite(self, scorer: Scorer, weight: float) -> float:
         if not math.isfinite(weight):

@@ -117,12 +117,13 @@ class Rating:
                 given = by_metrics.score_metrics(self._metrics)
             scores = _clamped(given, len(candidates))
         except PLUGIN_FAULTS as error:  # its score is missing (decision 1)
-            step.failed(error)
+            step.failed(error, request)
             return None
         finally:
-            seconds = self._now() - started
-            step.took(seconds)
-            self._watch(plugin, seconds)
+            ended = self._now()
+            seconds = ended - started
+            step.ended(request, started, ended)
+            self._watch(plugin, seconds, request)
         weighted = _weighted(weight, scores)
         kind = plugin.type
         if by_metrics is None:
@@ -132,8 +133,8 @@ class Rating:
         self._kept[scorer] = ScorerResult(step.name, weight, kept, type=kind), weighted
         return ScorerResult(step.name, weight, kept, started, seconds, kind), weighted
 
-    def _watch(self, plugin: Scorer, seconds: float) -> None:
-        self._overruns.took(plugin, seconds, SCORER_BUDGET_SECONDS)
+    def _watch(self, plugin: Scorer, seconds: float, request: InferenceRequest) -> None:
+        self._overruns.took(plugin, seconds, SCORER_BUDGET_SECONDS, request)
         if seconds > SCORER_BUDGET_SECONDS and self._overruns.is_off(plugin):
             self._scorers = tuple(each for each in self._scorers if each.step.plugin is not plugin)
 

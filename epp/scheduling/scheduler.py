@@ -48,13 +48,9 @@ class ProfileScheduler:
         self.profiles = tuple(profiles)
         self.handler = self._handler = handler
         self._now = now
-        observer = observer or Unobserved()
-        self._faults = FaultLog("plugin failed", log.warning)
-        of = (handler.type, handler.name)
-        self._pick_took = observer.plugin_timer("ProfilePicker", *of)
-        self._process_took = observer.plugin_timer("ProcessProfilesResults", *of)
-        self._pick_failed = partial(observer.plugin_error, "ProfilePicker", *of)
-        self._process_failed = partial(observer.plugin_error, "ProcessProfilesResults", *of)
+        steps = Steps(observer or Unobserved(), now)
+        self._picking = steps.of("ProfilePicker", handler)
+        self._processing = steps.of("ProcessProfilesResults", handler)
 
     def schedule(
         self, request: InferenceRequest, candidates: Sequence[Endpoint]
@@ -91,7 +87,8 @@ class ProfileScheduler:
         self._pick_failed()
         handler = self._handler.name
         if profile is None:
-            raise PluginFault(f"profile handler {handler!r} named the unknown profile {name!r}")
+            # Not its name, which may be what a client has sent: this is logged.
+            raise PluginFault(f"profile handler {handler!r} named an unknown profile")
         raise PluginFault(f"profile handler {handler!r} named the profile {name!r} again")
 
     def _pick(
@@ -105,7 +102,7 @@ class ProfileScheduler:
             raise
         except PLUGIN_FAULTS as error:
             self._pick_failed()
-            self._tell("ProfilePicker", error)
+            self._tell("ProfilePicker", error, request)
             raise
         finally:
             ended = self._now()
@@ -123,8 +120,8 @@ class ProfileScheduler:
             result = self._handler.process(request, results)
             if result.primary not in result.profiles:
                 raise PluginFault(
-                    f"profile handler {self._handler.name!r} made {result.primary!r} the primary"
-                    " profile, which picked nothing"
+                    f"profile handler {self._handler.name!r} made a profile that picked nothing"
+                    " the primary one"
                 )
         except Rejection as outcome:
             # Why a profile found nothing says more than that it did, unless the handler knows more.
@@ -133,14 +130,19 @@ class ProfileScheduler:
             raise rejection from outcome
         except PLUGIN_FAULTS as error:
             self._process_failed()
-            self._tell("ProcessProfilesResults", error)
+            self._tell("ProcessProfilesResults", error, request)
             raise
         finally:
             self._process_took(self._now() - started)
         return result
 
-    def _tell(self, point: str, error: BaseException) -> None:
+    def _tell(self, point: str, error: BaseException, request: InferenceRequest) -> None:
         handler = self._handler
         self._faults.tell(
-            handler.name, error, extension_point=point, plugin=handler.name, type=handler.type
+            handler.name,
+            error,
+            extension_point=point,
+            plugin=handler.name,
+            type=handler.type,
+            request_id=request.id,
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
@@ -73,11 +74,19 @@ class TaskOwner:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def spawn(self, coroutine: Coroutine[Any, Any, _T], name: str) -> asyncio.Task[_T]:
-        """Start the coroutine as a task that may be cancelled, but need not be awaited."""
+    def spawn(
+        self,
+        coroutine: Coroutine[Any, Any, _T],
+        name: str,
+        log_values: Callable[[], Mapping[str, str]] = dict,
+    ) -> asyncio.Task[_T]:
+        """Start the coroutine as a task that may be cancelled, but need not be awaited.
+
+        `log_values` are what the log says of it when it fails, beside its name.
+        """
         task = asyncio.create_task(coroutine, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(partial(self._done, log_values))
         return task
 
     async def aclose(self) -> None:
@@ -87,7 +96,7 @@ class TaskOwner:
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
+    def _done(self, log_values: Callable[[], Mapping[str, str]], task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("task failed", task=task.get_name(), exc_info=error)
+            log.error("task failed", task=task.get_name(), exc_info=error, **log_values())

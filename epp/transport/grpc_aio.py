@@ -120,7 +120,8 @@ class StreamService:
             self._disconnect(handler, stream)
             return self._refuse(error.size)
         except Exception:
-            log.exception("stream handler failed", method=self._method)
+            values = handler.log_values() if handler is not None else {}
+            log.exception("stream handler failed", method=self._method, **values)
             self._disconnect(handler, stream)
             return StreamEnd(StatusCode.INTERNAL, "internal error")
         except BaseException:
@@ -133,7 +134,9 @@ class StreamService:
         try:
             handler.on_disconnect()
         except Exception:
-            log.exception("stream handler failed to disconnect", method=self._method)
+            log.exception(
+                "stream handler failed to disconnect", method=self._method, **handler.log_values()
+            )
 
     def _refuse(self, size: int) -> StreamEnd:
         flag, limit = self.limits.receive_flag, self.limits.max_receive_bytes

@@ -6,7 +6,7 @@ event loop; the handler never blocks and answers through its outlet, at once or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
@@ -71,6 +71,9 @@ class StreamHandler(Protocol):
 
     def on_disconnect(self) -> None:
         """The stream is gone before `Outlet.close` was called. Called at most once, last."""
+
+    def log_values(self) -> Mapping[str, str]:
+        """What log lines about the stream say of it; nothing as long as nothing is known."""
 
 
 StreamHandlerFactory = Callable[[Outlet], StreamHandler]

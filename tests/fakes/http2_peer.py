@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -73,6 +73,9 @@ class Recorder:
 
     def on_disconnect(self) -> None:
         self.ends.append("disconnect")
+
+    def log_values(self) -> Mapping[str, str]:
+        return {"stream": "a"}
 
 
 @dataclass(eq=False)

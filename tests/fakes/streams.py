@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
@@ -50,6 +50,9 @@ class TellingHandler:
 
     def on_disconnect(self) -> None:
         self.events.put_nowait("disconnect")
+
+    def log_values(self) -> Mapping[str, str]:
+        return {"stream": "a"}
 
 
 class SilentHandler(TellingHandler):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -104,3 +104,7 @@ class _UnaryCall:
 
     def on_disconnect(self) -> None:
         """Nothing is kept."""
+
+    def log_values(self) -> Mapping[str, str]:
+        """Such a call is about nothing that is told apart."""
+        return {}

@@ -241,7 +241,8 @@ class Stream:
         self._table.release(self)
 
     def _handler_failed(self, error: Exception) -> None:
-        log.error("stream handler failed", method=self._method.path, exc_info=error)
+        values = self._handler.log_values() if self._handler is not None else {}
+        log.error("stream handler failed", method=self._method.path, exc_info=error, **values)
         self.fail(StatusCode.INTERNAL, "internal error")
 
     def _disconnect(self, code: StatusCode, message: str) -> None:
@@ -254,7 +255,11 @@ class Stream:
         try:
             handler.on_disconnect()
         except Exception:
-            log.exception("stream handler failed to disconnect", method=self._method.path)
+            log.exception(
+                "stream handler failed to disconnect",
+                method=self._method.path,
+                **handler.log_values(),
+            )
 
     def _count_content(self, size: int) -> None:
         self._content_left -= size

@@ -196,7 +196,9 @@ async def test_a_handler_that_fails_to_disconnect_is_logged_and_the_others_live_
             call.cancel()
             while await handler.events.get() != "disconnect":
                 pass
-        assert [entry["event"] for entry in logs] == ["stream handler failed to disconnect"]
+        assert [(entry["event"], entry["stream"]) for entry in logs] == [
+            ("stream handler failed to disconnect", "a")
+        ]
 
         await neighbour.write(b"y")
         assert await neighbour.read() == b"y"

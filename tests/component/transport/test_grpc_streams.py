@@ -211,7 +211,9 @@ async def test_a_handler_that_raises_ends_its_own_stream_only(serving: Serving) 
             await broken.write(b"break")
             assert await broken.code() is grpc.StatusCode.INTERNAL
 
-        assert [entry["event"] for entry in logs] == ["stream handler failed"]
+        assert [(entry["event"], entry["stream"]) for entry in logs] == [
+            ("stream handler failed", "a")
+        ]
         assert await (await opened.next()).events.get() == "disconnect"
         await neighbour.write(b"two")
         assert await neighbour.read() == b"two"

@@ -158,6 +158,19 @@ def test_values_cannot_reach_the_terminal(stream: io.StringIO) -> None:
     assert "\\x1b[2J" in stream.getvalue()
 
 
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_the_id_of_a_request_is_cut_and_printable(
+    stream: io.StringIO, log_format: LogFormat
+) -> None:
+    configure_logging(log_format=log_format, stream=stream)
+
+    structlog.get_logger("epp").info("seen", request_id="r\u202e" + "x" * 5000)
+
+    assert "r\\u202ex" in stream.getvalue().replace("\\\\", "\\")
+    assert "x..." in stream.getvalue()
+    assert len(stream.getvalue()) < 400
+
+
 def test_an_ordinary_line_for_people_is_short(stream: io.StringIO) -> None:
     configure_logging(log_format="console", stream=stream)
 

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from epp.app.assembly import RequestPathSettings
-from epp.framework.errors import ErrorCode, Rejection
+from epp.framework.errors import ErrorCode, PlainRejection, Rejection
 from epp.framework.headers import Headers
 from epp.framework.request import InferenceRequest, TerminationCause
 from epp.request_control.decision_log import MOST_NAME, ROWS_PER_DECISION, DecisionLog
@@ -105,7 +105,7 @@ def test_nothing_is_kept_where_nothing_is_to_be_kept() -> None:
 
 def test_a_rejection_is_told_without_keeping_the_error() -> None:
     log = DecisionLog(3)
-    rejection = Rejection(ErrorCode.RESOURCE_EXHAUSTED, "full " * 1000)
+    rejection = PlainRejection(ErrorCode.RESOURCE_EXHAUSTED, "full " * 1000)
 
     log.rejected(request_of(), 0.0, rejection)
 
@@ -114,6 +114,18 @@ def test_a_rejection_is_told_without_keeping_the_error() -> None:
     assert (decision.refusal.status, decision.refusal.code) == (429, "ResourceExhausted")
     assert decision.refusal.details == "epp_resource_exhausted"
     assert len(decision.refusal.message) == 1024
+
+
+def test_what_a_rejection_says_to_its_client_alone_is_not_kept() -> None:
+    log = DecisionLog(3)
+
+    log.rejected(request_of(), 0.0, Rejection(ErrorCode.BAD_REQUEST, "not s3cr3t"))
+    log.rejected(
+        request_of(), 0.0, Rejection(ErrorCode.BAD_REQUEST, "not s3cr3t", log_message="not that")
+    )
+
+    kept = [decision.refusal.message for decision in log.last(2) if decision.refusal is not None]
+    assert kept == ["not that", "BadRequest"]
 
 
 def test_the_pick_of_fail_open_is_told_with_its_reason() -> None:

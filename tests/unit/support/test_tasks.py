@@ -60,16 +60,18 @@ async def test_an_owner_gives_the_result_of_its_task() -> None:
     assert len(owner) == 0
 
 
-async def test_a_task_that_fails_is_logged_with_its_name() -> None:
+async def test_a_task_that_fails_is_logged_with_its_name_and_what_it_was_about() -> None:
     async def fail() -> None:
         raise ValueError("broken")
 
     owner = TaskOwner()
     with capture_logs() as logs:
-        task = owner.spawn(fail(), "decision")
+        task = owner.spawn(fail(), "decision", lambda: {"request_id": "r1"})
         await asyncio.wait({task})
 
-    assert [(entry["event"], entry["task"]) for entry in logs] == [("task failed", "decision")]
+    assert [(entry["event"], entry["task"], entry["request_id"]) for entry in logs] == [
+        ("task failed", "decision", "r1")
+    ]
 
 
 async def test_closing_an_owner_waits_until_its_tasks_have_cleaned_up() -> None:
