@@ -40,7 +40,7 @@ class SchedulerProfile:
         self.name = name
         self._now = now
         observer = observer or Unobserved()
-        steps = Steps(observer, now, profile=name)
+        steps = Steps(observer, profile=name)
         self._filters = tuple(steps.of("Filter", plugin) for plugin in filters)
         self._rating = Rating(
             [

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
-
-import structlog
 
 from epp.framework.errors import ConfigError, ErrorCode, PlainRejection, Rejection
 from epp.framework.scheduling import ProfileHandler, ProfileResult, SchedulingResult
 from epp.scheduling.freshness import fresh_among
 from epp.scheduling.observer import PluginObserver, Unobserved
 from epp.scheduling.profile import SchedulerProfile
-from epp.support.fault_log import FaultLog
+from epp.scheduling.steps import Steps
 from epp.support.plugin_faults import PLUGIN_FAULTS, PluginFault
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
     from epp.framework.request import InferenceRequest
-
-
-log = structlog.get_logger(__name__)
 
 
 class ProfileScheduler:
@@ -46,9 +40,9 @@ class ProfileScheduler:
             raise ConfigError(f"profile names must differ, got {', '.join(self._names)}")
         handler.check(self._names)
         self.profiles = tuple(profiles)
-        self.handler = self._handler = handler
+        self.handler = handler
         self._now = now
-        steps = Steps(observer or Unobserved(), now)
+        steps = Steps(observer or Unobserved())
         self._picking = steps.of("ProfilePicker", handler)
         self._processing = steps.of("ProcessProfilesResults", handler)
 
@@ -68,7 +62,8 @@ class ProfileScheduler:
                 break
             for name in chosen:
                 try:
-                    results[name] = self._profile(name, results).run(request, candidates)
+                    profile = self._profile(request, name, results)
+                    results[name] = profile.run(request, candidates)
                 except Rejection as error:
                     results[name] = None
                     rejection = rejection or error
@@ -80,33 +75,33 @@ class ProfileScheduler:
             )
         return self._process(request, results, rejection, ended)
 
-    def _profile(self, name: str, results: dict[str, ProfileResult | None]) -> SchedulerProfile:
+    def _profile(
+        self, request: InferenceRequest, name: str, results: dict[str, ProfileResult | None]
+    ) -> SchedulerProfile:
         profile = self._profiles.get(name)
         if profile is not None and name not in results:
             return profile
-        self._pick_failed()
-        handler = self._handler.name
-        if profile is None:
-            # Not its name, which may be what a client has sent: this is logged.
-            raise PluginFault(f"profile handler {handler!r} named an unknown profile")
-        raise PluginFault(f"profile handler {handler!r} named the profile {name!r} again")
+        # Not the name of an unknown one, which may be what a client has sent: this is logged.
+        what = "an unknown profile" if profile is None else f"the profile {name!r} again"
+        fault = PluginFault(f"profile handler {self.handler.name!r} named {what}")
+        self._picking.failed(fault, request)
+        raise fault
 
     def _pick(
         self, request: InferenceRequest, results: dict[str, ProfileResult | None]
     ) -> tuple[Sequence[str], float]:
         """The profiles to run next, and when that was known."""
-        started = self._now()
+        step, started = self._picking, self._now()
         try:
-            chosen = tuple(self._handler.pick(request, self._names, results))
+            chosen = tuple(step.plugin.pick(request, self._names, results))
         except Rejection:
             raise
         except PLUGIN_FAULTS as error:
-            self._pick_failed()
-            self._tell("ProfilePicker", error, request)
+            step.failed(error, request)
             raise
         finally:
             ended = self._now()
-            self._pick_took(ended - started)
+            step.ended(request, started, ended)
         return chosen, ended
 
     def _process(
@@ -116,11 +111,12 @@ class ProfileScheduler:
         rejection: Rejection | None,
         started: float,
     ) -> SchedulingResult:
+        step = self._processing
         try:
-            result = self._handler.process(request, results)
+            result = step.plugin.process(request, results)
             if result.primary not in result.profiles:
                 raise PluginFault(
-                    f"profile handler {self._handler.name!r} made a profile that picked nothing"
+                    f"profile handler {step.name!r} made a profile that picked nothing"
                     " the primary one"
                 )
         except Rejection as outcome:
@@ -129,20 +125,8 @@ class ProfileScheduler:
                 raise
             raise rejection from outcome
         except PLUGIN_FAULTS as error:
-            self._process_failed()
-            self._tell("ProcessProfilesResults", error, request)
+            step.failed(error, request)
             raise
         finally:
-            self._process_took(self._now() - started)
+            step.ended(request, started, self._now())
         return result
-
-    def _tell(self, point: str, error: BaseException, request: InferenceRequest) -> None:
-        handler = self._handler
-        self._faults.tell(
-            handler.name,
-            error,
-            extension_point=point,
-            plugin=handler.name,
-            type=handler.type,
-            request_id=request.id,
-        )
