@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +22,11 @@ from epp.observability.logging import configure_logging
 from epp.observability.safe_text import printable
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
+from epp.standalone.envoy_tls import PickerIdentity
 from epp.standalone.pool import parse_endpoints
+from epp.support.addresses import canonical_ip
 
+_DNS_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
 _HEADER = """\
 # Bootstrap for Envoy, printed by epp envoy-config: envoy -c FILE
 # {mode}; EPP: {pickers}, {security}
@@ -53,11 +57,13 @@ def settings_from(arguments: argparse.Namespace) -> tuple[EnvoySettings, list[st
         warnings += _meaningless_in_fail_close(arguments)
     protocol = arguments.app_protocol or (pool.app_protocol if pool else AppProtocol.HTTP)
     admin_port = arguments.envoy_admin_port
+    pickers = parse_endpoints(arguments.epp, "--epp")
     settings = EnvoySettings(
         listener=Address(arguments.listen_address or EVERYWHERE, arguments.port),
         admin=Address(ADMIN.host, admin_port) if admin_port else None,
-        pickers=parse_endpoints(arguments.epp, "--epp"),
+        pickers=pickers,
         epp_tls=arguments.secure_serving,
+        epp_identity=_identity(arguments, pickers),
         fail_open=fail_open,
         endpoints=_fallback(arguments.endpoints, snapshot) if fail_open else (),
         app_protocol=AppProtocol(protocol),
@@ -100,6 +106,28 @@ def _fallback(flag: str | None, snapshot: Snapshot) -> tuple[Address, ...]:
     return tuple(Address(each.ip, each.port) for each in snapshot.endpoints)
 
 
+def _identity(arguments: argparse.Namespace, pickers: tuple[Address, ...]) -> PickerIdentity | None:
+    ca_file, name = arguments.epp_ca_file, arguments.epp_server_name
+    if not ca_file:
+        if name:
+            raise ConfigError("--epp-server-name takes --epp-ca-file: nothing is verified without")
+        return None
+    if not arguments.secure_serving:
+        raise ConfigError("--epp-ca-file takes TLS, which --secure-serving=false turns off")
+    hosts = {picker.host for picker in pickers}
+    if not name and len(hosts) > 1:
+        raise ConfigError(
+            f"--epp-ca-file takes --epp-server-name: --epp has {len(hosts)} hosts, and their"
+            " certificates have to share a name"
+        )
+    name = name or hosts.pop()
+    if canonical_ip(name) is None and not _DNS_NAME.fullmatch(name):
+        raise ConfigError(
+            f"--epp-server-name: {name[:64]!r}: must be a DNS name or an IP address without port"
+        )
+    return PickerIdentity(ca_file=ca_file, name=name)
+
+
 def _meaningless_in_fail_close(arguments: argparse.Namespace) -> Iterator[str]:
     reasons: dict[str, Any] = {
         "--endpoints": (arguments.endpoints, "requests go where the EPP says, or nowhere"),
@@ -118,5 +146,13 @@ def _header(settings: EnvoySettings) -> str:
     return _HEADER.format(
         mode=FailureMode.FAIL_OPEN if settings.fail_open else FailureMode.FAIL_CLOSE,
         pickers=", ".join(map(str, settings.pickers)),
-        security="TLS" if settings.epp_tls else "plaintext",
+        security=_security(settings),
     )
+
+
+def _security(settings: EnvoySettings) -> str:
+    if not settings.epp_tls:
+        return "plaintext"
+    identity = settings.epp_identity
+    # Whoever sees the file should not have to look for what is missing in it.
+    return f"TLS as {identity.name}" if identity else "TLS, certificate not verified"

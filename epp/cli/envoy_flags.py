@@ -86,7 +86,20 @@ def _add_epp(group: argparse._ArgumentGroup) -> None:
         type=_read_as(kind_of(bool)),
         default=ServeOptions().secure_serving,
         metavar="BOOL",
-        help="what epp serve has for it: TLS, whose certificate is not verified (default true)",
+        help="what epp serve has for it: TLS, whose certificate is not verified without"
+        " --epp-ca-file (default true)",
+    )
+    group.add_argument(
+        "--epp-ca-file",
+        metavar="FILE",
+        help="PEM, where Envoy runs: the CA that the EPP's certificate has to be of; Envoy reads it"
+        " when it starts (default: any certificate will do)",
+    )
+    group.add_argument(
+        "--epp-server-name",
+        metavar="NAME",
+        help="with --epp-ca-file: DNS name or IP address that the certificate has to have among its"
+        " subject alternative names (default: the host of --epp)",
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from epp.datastore.inference_pool import AppProtocol
 from epp.gateway.health import EXT_PROC_SERVICE
+from epp.standalone.envoy_tls import PickerIdentity, picker_tls
 from epp.support.addresses import join_host_port
 
 PICKED = "picked_endpoint"
@@ -16,7 +17,6 @@ EPP = "epp"
 DESTINATION_HEADER = "x-gateway-destination-endpoint"
 
 _HTTP_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
-_TLS_CONTEXT = "envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext"
 
 
 class Address(NamedTuple):
@@ -62,7 +62,9 @@ def fallback_cluster(endpoints: Sequence[Address], app_protocol: AppProtocol) ->
     }
 
 
-def epp_cluster(pickers: Sequence[Address], *, tls: bool) -> dict[str, Any]:
+def epp_cluster(
+    pickers: Sequence[Address], *, tls: bool, identity: PickerIdentity | None
+) -> dict[str, Any]:
     """The replicas of the picker; one that drains or died gets no stream."""
     health_check: dict[str, Any] = {
         "timeout": "1s",
@@ -104,18 +106,7 @@ def epp_cluster(pickers: Sequence[Address], *, tls: bool) -> dict[str, Any]:
     if tls:
         # A health check negotiates for itself: without ALPN a gRPC server never turns healthy.
         health_check["tls_options"] = {"alpn_protocols": ["h2"]}
-        cluster["transport_socket"] = {
-            "name": "envoy.transport_sockets.tls",
-            "typed_config": {
-                "@type": f"type.googleapis.com/{_TLS_CONTEXT}",
-                "common_tls_context": {
-                    # As a client Envoy ends at TLS 1.2 unless told otherwise.
-                    "tls_params": {"tls_maximum_protocol_version": "TLSv1_3"},
-                    "alpn_protocols": ["h2"],
-                    "validation_context": {},
-                },
-            },
-        }
+        cluster["transport_socket"] = picker_tls(identity)
     return cluster
 
 

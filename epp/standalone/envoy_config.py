@@ -25,6 +25,7 @@ from epp.standalone.envoy_clusters import (
     socket_address,
 )
 from epp.standalone.envoy_ext_proc import TYPE_URL, duration, ext_proc_filter
+from epp.standalone.envoy_tls import PickerIdentity
 
 MEBIBYTE = 1 << 20
 
@@ -48,7 +49,9 @@ class EnvoySettings:
     response_bodies: bool = True
     """Whether the picker sees response bodies; without them it learns no usage."""
     epp_tls: bool = False
-    """TLS towards the pickers, whatever their certificate."""
+    """TLS towards the pickers."""
+    epp_identity: PickerIdentity | None = None
+    """What their certificates have to show; None: nothing."""
     pick_timeout_seconds: float = 30.0
     """FailOpen: how long a picker may take, queueing included, before Envoy goes on without."""
     idle_timeout_seconds: float = 600.0
@@ -59,7 +62,7 @@ def envoy_bootstrap(settings: EnvoySettings) -> dict[str, Any]:
     """The document for `envoy --config-yaml`; JSON is YAML."""
     clusters = [
         picked_cluster(settings.app_protocol),
-        epp_cluster(settings.pickers, tls=settings.epp_tls),
+        epp_cluster(settings.pickers, tls=settings.epp_tls, identity=settings.epp_identity),
     ]
     if settings.fail_open:
         clusters.append(fallback_cluster(settings.endpoints, settings.app_protocol))

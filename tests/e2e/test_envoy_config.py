@@ -12,6 +12,8 @@ import pytest
 from epp.app.options import FailureModeName
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.pool import ModelServer, pool_document
+from tests.fakes.authorities import Authority
+from tests.fakes.certificates import write_pair
 from tests.fakes.programs import wait_until
 from tests.fakes.stack import EPP, LOOPBACK, MODEL, Gateway, Picker, PortSource
 
@@ -127,6 +129,39 @@ def test_fail_open_answers_with_a_pick_and_without_a_picker_from_the_pool(
     assert [answer.status_code for answer in during] == [200] * 5
     assert [answer for answer in during if SERVED in answer.headers] == []
     assert gateway.stats(FALLBACK)[FALLBACK] == 5
+
+
+@pytest.mark.parametrize(
+    ("issuer", "names", "status"),
+    [
+        ("ours", ["epp.models.svc"], 200),
+        ("ours", ["epp.others.svc"], 503),
+        ("another", ["epp.models.svc"], 503),
+    ],
+    ids=["known", "another name", "another CA"],
+)
+def test_requests_go_to_a_picker_whose_certificate_is_known_and_to_no_other(
+    write_pool: Callable[[FailureModeName], Path],
+    start_picker: StartPicker,
+    run_printed: RunPrinted,
+    tmp_path: Path,
+    issuer: str,
+    names: list[str],
+    status: int,
+) -> None:
+    authorities = {name: Authority(name) for name in ("ours", "another")}
+    write_pair(tmp_path / "certs", authorities[issuer].issue(*names))
+    (tmp_path / "ca.crt").write_bytes(authorities["ours"].pem)
+    certificate = ("--secure-serving", f"--cert-path={tmp_path / 'certs'}")
+    picker = start_picker(write_pool("FailClose"), *certificate)
+    gateway = run_printed(
+        f"--epp={picker.ext_proc}",
+        f"--epp-ca-file={tmp_path / 'ca.crt'}",
+        "--epp-server-name=epp.models.svc",
+        pickers=int(status == 200),
+    )
+
+    assert complete(gateway).status_code == status
 
 
 def test_traffic_goes_on_with_the_replica_that_is_left(

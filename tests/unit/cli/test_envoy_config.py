@@ -15,6 +15,7 @@ from epp.datastore.inference_pool import AppProtocol
 from epp.framework.errors import ConfigError
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
+from epp.standalone.envoy_tls import PickerIdentity
 from tests.fakes.logs import logging_as_it_was
 from tests.fakes.pool_files import MANIFEST
 
@@ -83,6 +84,39 @@ def test_every_flag_reaches_the_bootstrap() -> None:
         pick_timeout_seconds=2.5,
         max_request_body_bytes=1 << 20,
     )
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [
+        (["--epp=epp.models.svc:9002"], "epp.models.svc"),
+        (["--epp=epp.models.svc:9002,epp.models.svc:9003"], "epp.models.svc"),
+        (["--epp=10.0.0.1:9002,10.0.0.2:9002", "--epp-server-name=epp"], "epp"),
+        (["--epp=[fd00::1]:9002"], "fd00::1"),
+    ],
+    ids=["a service", "two ports", "two replicas", "an address"],
+)
+def test_a_ca_is_told_with_the_name_a_certificate_has_to_have(flags: list[str], name: str) -> None:
+    settings, _ = parsed("--epp-ca-file=/etc/epp/ca.crt", *flags)
+
+    assert settings.epp_identity == PickerIdentity(ca_file="/etc/epp/ca.crt", name=name)
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (["--epp-server-name=epp"], "--epp-server-name takes --epp-ca-file"),
+        (["--epp-ca-file=/a", "--secure-serving=false"], "--epp-ca-file takes TLS"),
+        (["--epp-ca-file=/a", "--epp=a:1,b:1"], "takes --epp-server-name: --epp has 2 hosts"),
+        (["--epp-ca-file=/a", "--epp-server-name=a:1"], "--epp-server-name: 'a:1': must be"),
+        (["--epp-ca-file=/a", "--epp-server-name=a\nb"], "--epp-server-name: 'a.+b': must be"),
+    ],
+)
+def test_what_can_not_be_verified_is_an_error_that_names_the_flag(
+    flags: list[str], problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        parsed(*flags)
 
 
 def test_mode_protocol_and_endpoints_are_those_of_the_pool(pool_file: Path) -> None:
@@ -191,5 +225,5 @@ def test_both_outputs_are_the_bootstrap_that_standalone_renders(
     if output == "json":
         assert json.loads(text) == envoy_bootstrap(settings)
     else:
-        assert "\n# FailOpen; EPP: [::1]:9002, epp:9002, TLS\n" in text
+        assert "\n# FailOpen; EPP: [::1]:9002, epp:9002, TLS, certificate not verified\n" in text
         assert "&id" not in text

@@ -8,6 +8,7 @@ from epp.datastore.inference_pool import AppProtocol
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
 from epp.standalone.envoy_ext_proc import duration
+from epp.standalone.envoy_tls import PickerIdentity
 
 
 def settings(**changes: Any) -> EnvoySettings:
@@ -108,6 +109,36 @@ def test_only_fail_open_buffers_whole_bodies() -> None:
     ]
 
     assert limits == [None, 5 << 20]
+
+
+def validation_of_pickers(identity: PickerIdentity | None) -> dict[str, Any]:
+    entry = cluster(envoy_bootstrap(settings(epp_tls=True, epp_identity=identity)), "epp")
+    return dict(entry["transport_socket"]["typed_config"])
+
+
+def test_any_certificate_of_a_picker_will_do_unless_a_ca_is_named() -> None:
+    context = validation_of_pickers(None)
+
+    assert context["common_tls_context"]["validation_context"] == {}
+    assert "sni" not in context
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "sni"),
+    [
+        ("epp.models.svc", "DNS", "epp.models.svc"),
+        ("10.0.0.1", "IP_ADDRESS", None),
+        ("fd00::1", "IP_ADDRESS", None),
+    ],
+)
+def test_a_picker_is_known_by_ca_and_name(name: str, kind: str, sni: str | None) -> None:
+    context = validation_of_pickers(PickerIdentity(ca_file="/ca.crt", name=name))
+
+    assert context["common_tls_context"]["validation_context"] == {
+        "trusted_ca": {"filename": "/ca.crt"},
+        "match_typed_subject_alt_names": [{"san_type": kind, "matcher": {"exact": name}}],
+    }
+    assert context.get("sni") == sni
 
 
 @pytest.mark.parametrize("fail_open", [False, True], ids=["fail close", "fail open"])
