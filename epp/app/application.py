@@ -15,6 +15,7 @@ from epp import __version__
 from epp.admin.configuration_view import ConfigurationView
 from epp.admin.console_pages import ConsolePages
 from epp.admin.decision_pages import DecisionPages
+from epp.admin.log_level_pages import LogLevelPages
 from epp.admin.pool_view import PoolView
 from epp.app.assembly import build_request_path
 from epp.app.happenings import Watchman
@@ -30,6 +31,7 @@ from epp.datastore.datastore import Datastore, Snapshot
 from epp.gateway.health import HealthState
 from epp.kubernetes.leader_election import ElectionTiming
 from epp.observability.background_stream import BackgroundStream
+from epp.observability.log_level import LogLevelSwitch
 from epp.observability.metrics import Metrics
 from epp.observability.request_log import RequestLog
 from epp.request_control.plan import RequestPlan
@@ -48,8 +50,10 @@ class Application:
         request_log_stream: TextIO | None = None,
         on_lost_lease: Callable[[], None] = lambda: None,
         election_timing: ElectionTiming | None = None,
+        log_level: LogLevelSwitch | None = None,
     ) -> None:
         self._options = options
+        level = log_level or LogLevelSwitch(options.log_level)
         self._on_lost_lease = on_lost_lease
         self.has_lost_lease = False
         """Whether another replica leads, or may lead, in place of this one, which should end."""
@@ -72,7 +76,7 @@ class Application:
         self._path = build_request_path(
             self._datastore,
             self._metrics,
-            request_path_settings(options),
+            request_path_settings(options, level),
             rng=rng,
             request_log=self._request_log(request_log_stream),
             plan=self._picking.plan,
@@ -107,6 +111,7 @@ class Application:
             admin_groups=(
                 DecisionPages(self._path.decisions, self._path.rehearsal.run),
                 ConsolePages(self._views.configuration),
+                LogLevelPages(level),
             ),
             plugin_state=self._picking.plugin_state,
             tasks=self._background,

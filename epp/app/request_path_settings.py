@@ -7,12 +7,15 @@ from epp.app.options import ServeOptions
 from epp.gateway.context import GatewaySettings
 from epp.gateway.overload import OverloadLimits
 from epp.gateway.replies import ErrorFormat
+from epp.observability.log_level import LogLevelSwitch
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.outliers import OutlierSettings
 from epp.request_control.response_headers import ResponseSettings
 
 
-def request_path_settings(options: ServeOptions) -> RequestPathSettings:
+def request_path_settings(
+    options: ServeOptions, log_level: LogLevelSwitch | None = None
+) -> RequestPathSettings:
     """The options of the request path, room by room."""
     return RequestPathSettings(
         director=DirectorSettings(
@@ -21,7 +24,7 @@ def request_path_settings(options: ServeOptions) -> RequestPathSettings:
             max_request_body_bytes=options.max_request_body_bytes,
             use_subset=not options.disable_endpoint_subset_filter,
             emit_endpoint_scores=options.emit_endpoint_scores,
-            log_decisions=options.log_level in ("debug", "trace"),
+            log_level=log_level,
         ),
         gateway=GatewaySettings(
             max_request_body_bytes=options.max_request_body_bytes,

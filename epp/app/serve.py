@@ -13,6 +13,7 @@ import structlog
 
 from epp.app.application import Application
 from epp.app.options import ServeOptions
+from epp.observability.log_level import LogLevelSwitch
 from epp.observability.logging import configure_logging
 from epp.support.event_loop import run_in_loop
 
@@ -29,13 +30,14 @@ def serve(options: ServeOptions, margin_seconds: float = MARGIN_SECONDS) -> int:
     It ends by itself, with a failure, when it was the leader and lost the lease. Raises
     `ConfigError` when it can't start.
     """
-    configure_logging(options.log_level, options.log_format)
-    return run_in_loop(_serve(options, margin_seconds))
+    level = LogLevelSwitch(options.log_level)
+    configure_logging(level.configured, options.log_format)
+    return run_in_loop(_serve(options, level, margin_seconds))
 
 
-async def _serve(options: ServeOptions, margin_seconds: float) -> int:
+async def _serve(options: ServeOptions, level: LogLevelSwitch, margin_seconds: float) -> int:
     end = asyncio.Event()
-    application = Application(options, on_lost_lease=end.set)
+    application = Application(options, on_lost_lease=end.set, log_level=level)
     has_signal = False
 
     def on_signal() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import textwrap
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, Literal, TextIO
 
 import structlog
@@ -17,7 +17,7 @@ from epp.support.wordless import wordless_traceback
 LogLevel = Literal["critical", "error", "warning", "info", "debug", "trace"]
 LogFormat = Literal["json", "console"]
 
-_LEVELS: Mapping[LogLevel, int] = {
+LEVELS: Mapping[LogLevel, int] = {
     "critical": logging.CRITICAL,
     "error": logging.ERROR,
     "warning": logging.WARNING,
@@ -48,25 +48,23 @@ class ProcessLogHandler(logging.StreamHandler[TextIO]):
 
 
 def configure_logging(
-    level: LogLevel = "info", log_format: LogFormat = "json", stream: TextIO | None = None
+    level: LogLevel = "info",
+    log_format: LogFormat = "json",
+    stream: TextIO | None = None,
+    talkative: Sequence[str] = (),
 ) -> None:
     """Send everything of at least `level` to `stream` (default: stderr). May be called again.
 
-    Handlers of others on the root logger are left alone.
+    Loggers of the names in `talkative` write from `info` on, whatever the level. Handlers of
+    others on the root logger are left alone.
     """
-    threshold = _LEVELS[level]
     handler = ProcessLogHandler(stream or sys.stderr)
     handler.setFormatter(_formatter(log_format))
     root = logging.getLogger()
     for other in [other for other in root.handlers if isinstance(other, ProcessLogHandler)]:
         root.removeHandler(other)
     root.addHandler(handler)
-    root.setLevel(threshold)
-    for name, least in _CHATTY_LIBRARIES.items():
-        quiet = logging.NOTSET if level == "trace" else max(threshold, least)
-        logging.getLogger(name).setLevel(quiet)
-    for name, least in _INDISCREET_LIBRARIES.items():
-        logging.getLogger(name).setLevel(max(threshold, least))
+    apply_level(level, talkative)
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -78,6 +76,19 @@ def configure_logging(
         # A logger that was kept would not follow a later change of level.
         cache_logger_on_first_use=False,
     )
+
+
+def apply_level(level: LogLevel, talkative: Sequence[str] = ()) -> None:
+    """Let loggers, ours and libraries', write what is of at least `level`."""
+    threshold = LEVELS[level]
+    logging.getLogger().setLevel(threshold)
+    for name, least in _CHATTY_LIBRARIES.items():
+        quiet = logging.NOTSET if level == "trace" else max(threshold, least)
+        logging.getLogger(name).setLevel(quiet)
+    for name, least in _INDISCREET_LIBRARIES.items():
+        logging.getLogger(name).setLevel(max(threshold, least))
+    for name in talkative:
+        logging.getLogger(name).setLevel(min(threshold, logging.INFO))
 
 
 def _common() -> list[Processor]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from epp.datastore.inference_pool import FailureMode
+    from epp.observability.log_level import LogLevelSwitch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,5 +21,5 @@ class DirectorSettings:
     use_subset: bool = True
     emit_endpoint_scores: bool = False
     """Whether the gateway is told the totals of all candidates."""
-    log_decisions: bool = False
-    """Whether every decision is a line in the debug log."""
+    log_level: LogLevelSwitch | None = None
+    """At debug level every decision is a line in the log; None: never."""

@@ -213,7 +213,8 @@ class Pipeline:
     def _tell(self, request: InferenceRequest, result: SchedulingResult) -> None:
         if self._settings.emit_endpoint_scores:
             tell_scores(request, result)
-        if self._settings.log_decisions:
+        level = self._settings.log_level
+        if level is not None and level.tells_debug:
             log.debug("decided", request_id=request.id, decision=decision_text(result))
 
 

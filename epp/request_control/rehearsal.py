@@ -64,7 +64,7 @@ class Rehearsal:
         self._datastore = datastore
         self._plan = plan
         self._outliers = outliers
-        self._settings = replace(settings, emit_endpoint_scores=False, log_decisions=False)
+        self._settings = replace(settings, emit_endpoint_scores=False, log_level=None)
         self._rng = rng
         self._now = now
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import sys
@@ -14,6 +13,7 @@ from typing import TextIO, cast
 from epp.app.options import ServeOptions
 from epp.framework.errors import ConfigError, PickerError
 from epp.observability.background_stream import BackgroundStream
+from epp.observability.log_level import LogLevelSwitch
 from epp.observability.logging import configure_logging
 from epp.standalone.envoy_binary import envoy_binary
 from epp.standalone.held_stream import HeldStream
@@ -42,14 +42,14 @@ def run_standalone(options: StandaloneOptions) -> int:
         process_log.release()
 
     def build_picker(serve_options: ServeOptions) -> Application:
-        configure_logging(
-            "info" if options.verbose else "warning",
-            serve_options.log_format,
-            cast("TextIO", process_log),
-        )
         # What became of a configuration that was changed is what its author waits for.
-        logging.getLogger(picking.__name__).setLevel(logging.INFO)
-        return Application(serve_options, request_log_stream=cast("TextIO", requests))
+        level = LogLevelSwitch("info" if options.verbose else "warning", (picking.__name__,))
+        configure_logging(
+            level.configured, serve_options.log_format, cast("TextIO", process_log), level.talkative
+        )
+        return Application(
+            serve_options, request_log_stream=cast("TextIO", requests), log_level=level
+        )
 
     supervisor = Supervisor(
         options,

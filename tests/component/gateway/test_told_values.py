@@ -14,6 +14,7 @@ from epp.framework.plugin import Plugin
 from epp.framework.request import InferenceRequest, InferenceResponse
 from epp.framework.request_control import PreRequest, ResponseMetadata
 from epp.framework.scheduling import SchedulingResult
+from epp.observability.log_level import LogLevelSwitch
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.explanation import MOST_TEXT
 from epp.request_control.response_headers import ResponseSettings
@@ -197,7 +198,7 @@ ODD_SCORERS = (
 )
 ODD_NAMES = f"plugins: [{', '.join(ODD_SCORERS)}]"
 SHOWN = ResponseSettings(decision_header=True)
-WRITTEN = DirectorSettings(log_decisions=True)
+WRITTEN = DirectorSettings(log_level=LogLevelSwitch("debug"))
 
 
 async def decision_header(picker: Picker) -> str:
