@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from epp.observability.metrics import Metrics
     from epp.observability.request_log import RequestLog
     from epp.request_control.plan import RequestPlan
+    from epp.request_control.tracing import RequestTracer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,7 @@ def build_request_path(
     request_log: RequestLog | None = None,
     now: Callable[[], float] = time.monotonic,
     note_request: Callable[[], None] = lambda: None,
+    tracer: RequestTracer | None = None,
 ) -> RequestPath:
     """Connect the rooms."""
     tasks = TaskOwner()
@@ -106,6 +108,7 @@ def build_request_path(
         tasks=tasks,
         settings=settings.gateway,
         decisions=decisions,
+        tracer=tracer,
         now=now,
     )
     return RequestPath(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from epp.request_control.director import Director
     from epp.request_control.reporting import Reporter
     from epp.request_control.response import ResponseContext
+    from epp.request_control.tracing import RequestTracer
     from epp.support.tasks import TaskOwner
 
 log = structlog.get_logger(__name__)
@@ -60,5 +61,7 @@ class GatewayContext:
     settings: GatewaySettings
     decisions: DecisionLog | None = None
     """Where rejections are noted among the decisions; None: nowhere."""
+    tracer: RequestTracer | None = None
+    """Who chooses the requests that are traced; None: none is."""
     said: SaidOnce = field(default_factory=SaidOnce)
     now: Callable[[], float] = time.monotonic

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from epp.gateway.context import GatewayContext
     from epp.request_control.active_request import ActiveRequest
+    from epp.request_control.tracing import RequestTrace
     from epp.wire import ext_proc_pb2 as wire
 
 
@@ -53,6 +54,7 @@ class RequestSide(ABC):
         "_send",
         "_subset",
         "_task",
+        "_trace",
         "_trailers_ended",
         "_trailers_owed",
         "active",
@@ -90,6 +92,8 @@ class RequestSide(ABC):
         self._bodies_owed = 0
         self._incoming_request: IncomingRequest | None = None
         self._task: asyncio.Task[None] | None = None
+        self._trace: RequestTrace | None = None
+        """Until the request is answered."""
         self._received_at = self.last_activity = context.now()
         self.active: ActiveRequest | None = None
         self.state = RequestState.NEW
@@ -98,6 +102,9 @@ class RequestSide(ABC):
         """Take `request_headers`."""
         self._headers_seen = True
         self._headers = messages.read_headers(message.request_headers.headers)
+        tracer = self._context.tracer
+        if tracer is not None:
+            self._trace = tracer.begin(self._headers, self._received_at)
         self.take_metadata(message)
         self.state = RequestState.READING
         self._on_headers = self._mode not in WHOLE_BODIES
@@ -138,9 +145,10 @@ class RequestSide(ABC):
 
     def reject(self, rejection: Rejection) -> None:
         """End the request with an HTTP answer of ours."""
-        self._leave(RequestState.OVER)
         request = self._incoming_request.request if self._incoming_request else None
-        self._context.reporter.rejected(self._headers, request, rejection, self._received_at)
+        trace, self._trace = self._trace, None
+        self._leave(RequestState.OVER)
+        self._context.reporter.rejected(self._headers, request, rejection, self._received_at, trace)
         if request is not None and self._context.decisions is not None:
             self._context.decisions.rejected(request, self._received_at, rejection)
         self._incoming_request = None
@@ -175,6 +183,9 @@ class RequestSide(ABC):
         if task is not None:
             task.cancel()
         self._held.release()
+        trace, self._trace = self._trace, None
+        if trace is not None:
+            trace.left()
 
     def take_metadata(self, message: wire.ProcessingRequest) -> None:
         """Take what a message tells beside its part."""
@@ -216,6 +227,7 @@ class RequestSide(ABC):
             bodiless=bodiless,
             body_may_be_cut=self._mode is BodyMode.BUFFERED_PARTIAL,
             reserve=not self._observing,
+            trace=self._trace,
         )
         return incoming
 
@@ -253,7 +265,7 @@ class RequestSide(ABC):
         if self._on_headers and self._headers_seen:
             self._send((decision_answer(active, self._context.said, on_headers=True),))
         self._answer_body(active)
-        active.body = self._incoming_request = None
+        active.body = self._incoming_request = self._trace = None
         self._settle()
         self._skip_response(active)
 

@@ -49,6 +49,8 @@ class RequestRecord:
     priority: int = 0
     streaming: bool = False
     request_id: str = ""
+    trace_id: str = ""
+    """Of a request that is traced."""
     cause: TerminationCause | None = None
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from epp.observability.request_metrics import RequestMetrics
     from epp.request_control.incoming import IncomingRequest
     from epp.request_control.response_hooks import ResponseHookRunner
+    from epp.request_control.tracing import RequestTrace
 
 
 class ActiveRequest:
@@ -47,6 +48,7 @@ class ActiveRequest:
         "result",
         "serving",
         "skip_response",
+        "trace",
         "unseen_states",
     )
 
@@ -71,6 +73,7 @@ class ActiveRequest:
         self.result = result
         self._note = note
         self.received_at = incoming.received_at
+        self.trace: RequestTrace | None = incoming.trace
         self.parser = parser
         self.body = incoming.body if new_body is None else new_body
         """Bytes to forward; dropped once they have been answered."""

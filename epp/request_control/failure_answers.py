@@ -13,6 +13,7 @@ from epp.datastore.inference_pool import FailureMode, failure_mode_in_force
 from epp.framework.errors import DropReason, ErrorCode, PlainRejection
 from epp.request_control.active_request import ActiveRequest
 from epp.request_control.incoming import REQUEST_ID_HEADER
+from epp.request_control.tracing import TRACEPARENT_HEADER
 from epp.scheduling.least_in_flight import least_in_flight
 from epp.support.fault_log import FaultLog
 
@@ -143,7 +144,7 @@ def _untouched(request: InferenceRequest) -> InferenceRequest:
     request.let_go_of_body()
     changes = request.headers.changes
     for name in [name for name, value in changes.items() if value is not None]:
-        if name != REQUEST_ID_HEADER:
+        if name not in (REQUEST_ID_HEADER, TRACEPARENT_HEADER):
             del changes[name]
     return replace(
         request,

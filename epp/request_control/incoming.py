@@ -12,6 +12,7 @@ from epp.framework.request import InferenceRequest
 
 if TYPE_CHECKING:
     from epp.framework.headers import Headers
+    from epp.request_control.tracing import RequestTrace
 
 REQUEST_ID_HEADER = "x-request-id"
 FAIRNESS_HEADERS = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
@@ -39,6 +40,8 @@ class IncomingRequest(Struct, kw_only=True, eq=False):
     """The gateway may have cut it: what does not parse is routed as raw payload."""
     reserve: bool = True
     """Whether the pick counts as in flight; not for a gateway that only observes."""
+    trace: RequestTrace | None = None
+    """None: it is not traced."""
     request: InferenceRequest | None = None
     """What the director made of it, as far as it came; also for a request it rejects."""
 

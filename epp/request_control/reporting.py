@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from epp.observability.metrics import Metrics
     from epp.observability.request_metrics import RequestMetrics
     from epp.request_control.active_request import ActiveRequest
+    from epp.request_control.tracing import RequestTrace
 
 FIRST_ERROR_STATUS = 400
 MODEL_SERVER_ERROR = "ModelServerError"
@@ -65,6 +66,8 @@ class Reporter:
             self._measure(active, active.metrics, active.response, cause, now)
         if self._request_log is not None:
             self._request_log.write(_record(active, active.response, cause, now))
+        if active.trace is not None:
+            active.trace.ended(active, cause)
 
     def _measure(
         self,
@@ -97,6 +100,7 @@ class Reporter:
         request: InferenceRequest | None,
         rejection: Rejection,
         received_at: float,
+        trace: RequestTrace | None = None,
     ) -> None:
         """The client gets an error from us; `request` is None before anything was read of it."""
         metrics, now = self._metrics, self._now()
@@ -120,8 +124,11 @@ class Reporter:
                     seconds=now - received_at,
                     priority=priority,
                     request_id=headers.get(REQUEST_ID_HEADER) or "",
+                    trace_id="" if trace is None else trace.trace_id,
                 )
             )
+        if trace is not None:
+            trace.rejected(request, rejection)
 
     def overtaken(self, headers: Headers, received_at: float) -> None:
         """A response came although the request had not been answered."""
@@ -156,5 +163,6 @@ def _record(
         priority=request.priority,
         streaming=response.streaming,
         request_id=request.id,
+        trace_id="" if active.trace is None else active.trace.trace_id,
         cause=cause,
     )

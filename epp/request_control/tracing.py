@@ -1,4 +1,4 @@
-"""What the request path knows of tracing: some requests are followed, most are not."""
+"""What the request path knows of tracing: some requests are traced, most are not."""
 
 from __future__ import annotations
 
@@ -9,18 +9,12 @@ if TYPE_CHECKING:
     from epp.framework.headers import Headers
     from epp.framework.request import InferenceRequest, TerminationCause
     from epp.request_control.active_request import ActiveRequest
-    from epp.request_control.decision_log import Decision
 
 TRACEPARENT_HEADER = "traceparent"
 
 
 class RequestTrace(Protocol):
-    """A request that was chosen to be followed. Is told exactly one end, and what went before."""
-
-    started_at: float | None
-    """Monotonic seconds at which deciding began; None: it did not."""
-    decision: Decision | None
-    """How it got its endpoint; None: it got none, or not as configured."""
+    """A request that was chosen to be traced. Is told exactly one end."""
 
     @property
     def trace_id(self) -> str:
@@ -37,7 +31,7 @@ class RequestTrace(Protocol):
 
 
 class RequestTracer(Protocol):
-    """Chooses the requests that are followed."""
+    """Chooses the requests that are traced."""
 
     def begin(self, headers: Headers, received_at: float) -> RequestTrace | None:
-        """Follow a request, or not; `headers` get what the model server is to be told of it."""
+        """Trace a request, or not; `headers` get what the model server is to be told of it."""
