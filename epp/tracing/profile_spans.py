@@ -20,33 +20,49 @@ MOST_TOP_ENDPOINTS = 5
 def add_profile(
     spans: SpanList, parent: int, name: str, profile: ProfileResult, request: Attributes
 ) -> None:
-    """The run of one profile: filters, scorers, picker."""
+    """The run of a profile: filters, scorers, picker."""
     started, picking = profile.started_at, profile.picking_at
     if started is None or picking is None:
-        return  # made by a plugin of its own, without times
+        return  # made by a plugin, without times
     ended = started + profile.seconds
-    run = spans.add(
-        "run_scheduler_profile",
-        parent,
-        started,
-        ended,
-        {"llm_d.epp.scheduling.profile.name": name},
-    )
+    run = _add_run(spans, parent, name, started, ended)
     filtered = _filters_ended(profile, started)
-    before = profile.filters[0].before if profile.filters else profile.candidates
-    spans.add(
-        "filter_endpoints",
-        run,
-        started,
-        filtered,
-        {
-            "llm_d.epp.filter.candidate_endpoints": len(before),
-            "llm_d.epp.filter.filtered_endpoints": len(profile.candidates),
-            **request,
-        },
-    )
+    _add_filters(spans, run, profile, started, filtered, request)
     _add_scoring(spans, run, profile, filtered, picking, request)
     spans.add("pick_endpoints", run, picking, ended, {**_picking(profile), **request})
+
+
+def add_unpicked(
+    spans: SpanList, parent: int, name: str, profile: ProfileResult, request: Attributes
+) -> None:
+    """The run of a profile that picked nothing, as far as it came."""
+    started = profile.filters[0].started_at if profile.filters else None
+    if started is None:
+        return
+    ended = _filters_ended(profile, started)
+    run = _add_run(spans, parent, name, started, ended)
+    _add_filters(spans, run, profile, started, ended, request)
+
+
+def _add_run(spans: SpanList, parent: int, name: str, started: float, ended: float) -> int:
+    attributes = {"llm_d.epp.scheduling.profile.name": name}
+    return spans.add("run_scheduler_profile", parent, started, ended, attributes)
+
+
+def _add_filters(
+    spans: SpanList,
+    parent: int,
+    profile: ProfileResult,
+    started: float,
+    ended: float,
+    request: Attributes,
+) -> None:
+    before = profile.filters[0].before if profile.filters else profile.candidates
+    attributes: dict[str, AttributeValue] = {
+        "llm_d.epp.filter.candidate_endpoints": len(before),
+        "llm_d.epp.filter.filtered_endpoints": len(profile.candidates),
+    }
+    spans.add("filter_endpoints", parent, started, ended, {**attributes, **request})
 
 
 def _filters_ended(profile: ProfileResult, started: float) -> float:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from epp.framework.request import TerminationCause
 from epp.observability.safe_text import printable
-from epp.tracing.profile_spans import add_profile
+from epp.tracing.profile_spans import add_profile, add_unpicked
 from epp.tracing.stage_spans import add_stages
 
 if TYPE_CHECKING:
     from epp.framework.errors import Rejection
     from epp.framework.request import InferenceRequest
+    from epp.framework.scheduling import SchedulingResult
     from epp.request_control.active_request import ActiveRequest
-    from epp.request_control.decision_log import Decision
-    from epp.tracing.span import Attributes, AttributeValue, SpanList
+    from epp.tracing.span import AttributeValue, SpanList
 
 MOST_NAME = 256
 """Characters of a name that a client chose."""
@@ -35,34 +35,34 @@ def add_orchestration(
     spans: SpanList,
     parent: int,
     request: InferenceRequest,
-    started_at: float,
+    result: SchedulingResult | None,
     ended_at: float,
     error: str | None = None,
-) -> int:
-    """From the last byte of the request to the decision; gives the span's id."""
+) -> None:
+    """From the last byte of the request to its answer, and the scheduling cycle below."""
+    trail = request.trail
+    if trail is None:
+        return
     attributes: dict[str, AttributeValue] = {
         "target_model": printable(request.target_model, MOST_NAME),
         "request_prio": request.priority,
     }
-    return spans.add(
+    span_id = spans.add(
         "gateway.request_orchestration",
         parent,
-        started_at,
+        trail.started_at,
         ended_at,
         attributes,
         error,
         is_server=True,
     )
-
-
-def add_decision(spans: SpanList, parent: int, decision: Decision, request: Attributes) -> None:
-    """The scheduling cycle of a decision."""
-    result, started_at = decision.result, decision.scheduling_at
-    if result is None or started_at is None:
-        return
-    for name, profile in result.profiles.items():
-        add_profile(spans, parent, name, profile, request)
-    add_stages(spans, parent, result, started_at, decision.decided_at, request)
+    common = request_attributes(request)
+    for name, profile in trail.unpicked:
+        add_unpicked(spans, span_id, name, profile, common)
+    if result is not None:
+        for name, profile in result.profiles.items():
+            add_profile(spans, span_id, name, profile, common)
+        add_stages(spans, span_id, trail, result, common)
 
 
 def end_attributes(active: ActiveRequest, cause: TerminationCause) -> dict[str, AttributeValue]:

@@ -155,8 +155,8 @@ def _endpoint(environment: Mapping[str, str], protocol: Protocol, asked: Asked) 
         return _LOCAL_HTTP + _HTTP_PATH
     if not value.startswith(("http://", "https://")):
         asked.problems.append(
-            f"{name}={_without_secrets(value)!r} must start with http:// or https:// when the protocol is"
-            f" {protocol}; no traces are written"
+            f"{name}={_without_secrets(value)!r} must start with http:// or https:// when the"
+            f" protocol is {protocol}; no traces are written"
         )
         return ""
     # That of all signals is where their paths begin; that of traces is taken as it is.

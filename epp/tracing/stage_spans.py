@@ -1,57 +1,60 @@
-"""Spans of disaggregated serving: which stage ran next, and what the sidecar is told."""
+"""Spans of disaggregated serving: which stage runs next, and what the sidecar is told."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from epp.framework.scheduling import SchedulingResult
+    from epp.framework.trail import TimedStep, Trail
     from epp.tracing.span import Attributes, AttributeValue, SpanList
 
 
 def add_stages(
-    spans: SpanList,
-    parent: int,
-    result: SchedulingResult,
-    started_at: float,
-    ended_at: float,
-    request: Attributes,
+    spans: SpanList, parent: int, trail: Trail, result: SchedulingResult, request: Attributes
 ) -> None:
-    """What the profile handler decided between profiles, and what came of it.
-
-    Its times are those between the profiles: nothing else happens there.
-    """
+    """The calls of a profile handler that knows stages, and of those that act on the decision."""
     if not result.roles:
-        return  # a handler without stages
-    role_of = {name: role for role, name in result.roles.items()}
-    for name, profile in result.profiles.items():
-        if profile.started_at is None:
-            return
-        decision = f"run_{role_of.get(name, name)}"
-        _add_pick(spans, parent, decision, started_at, profile.started_at, request)
-        started_at = profile.started_at + profile.seconds
-    _add_pick(spans, parent, f"complete_{_outcome(result)}", started_at, started_at, request)
-    spans.add(
-        "prepare_disaggregation", parent, started_at, ended_at, {**_prepared(result), **request}
-    )
+        return
+    steps = list(trail.steps)
+    picks = _at("ProfilePicker", steps)
+    ends = [pick.started_at for pick in picks[1:]] + [float("inf")]
+    for pick, end in zip(picks, ends, strict=True):
+        decision = _decision(result, pick.started_at, end)
+        spans.add(
+            "pick_disagg_profile",
+            parent,
+            pick.started_at,
+            pick.started_at + pick.seconds,
+            {"llm_d.epp.profile_handler.decision": decision, **request},
+        )
+    writers = _at("PreRequest", steps)
+    if writers:
+        last = writers[-1]
+        spans.add(
+            "prepare_disaggregation",
+            parent,
+            writers[0].started_at,
+            last.started_at + last.seconds,
+            {**_prepared(result), **request},
+        )
 
 
-def _add_pick(
-    spans: SpanList,
-    parent: int,
-    decision: str,
-    started_at: float,
-    ended_at: float,
-    request: Attributes,
-) -> None:
-    attributes = {"llm_d.epp.profile_handler.decision": decision, **request}
-    spans.add("pick_disagg_profile", parent, started_at, ended_at, attributes)
+def _at(extension_point: str, steps: Sequence[TimedStep]) -> Sequence[TimedStep]:
+    return [step for step in steps if step.name.extension_point == extension_point]
 
 
-def _outcome(result: SchedulingResult) -> str:
-    """As the metric of decisions has it."""
+def _decision(result: SchedulingResult, start: float, end: float) -> str:
+    """What was decided at `start`, which was asked again at `end`."""
+    for role, name in result.roles.items():
+        profile = result.profiles.get(name)
+        if profile is not None and start <= (profile.started_at or 0.0) < end:
+            return f"run_{role}"
+    # As the metric of decisions has it.
     extra = [role for role in ("encode", "prefill") if result.stage(role) is not None]
-    return "-".join((*extra, "decode")) if extra else "decode-only"
+    return f"complete_{'-'.join((*extra, 'decode')) if extra else 'decode-only'}"
 
 
 def _prepared(result: SchedulingResult) -> Attributes:

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 from epp.request_control.tracing import TRACEPARENT_HEADER
 from epp.tracing.request_spans import (
-    add_decision,
     add_orchestration,
     end_attributes,
     error_at_end,
     rejection_attributes,
-    request_attributes,
 )
 from epp.tracing.span import Span, SpanList
 from epp.tracing.trace_context import parent_in, traceparent
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from epp.framework.headers import Headers
     from epp.framework.request import InferenceRequest, TerminationCause
     from epp.request_control.active_request import ActiveRequest
-    from epp.request_control.decision_log import Decision
     from epp.tracing.span import Attributes, SpanSink
 
 _LOW_64_BITS = (1 << 64) - 1
@@ -51,7 +48,7 @@ class Tracer:
         self._now = now
 
     def begin(self, headers: Headers, received_at: float) -> Trace | None:
-        """Follow a request, or not; `headers` get the trace that the model server is to join.
+        """Trace a request, or not; `headers` get the trace that the model server is to join.
 
         A caller that is not sampled is left as it is: its header says so already.
         """
@@ -81,7 +78,7 @@ class Tracer:
 
 
 class Trace:
-    """One request that is followed. What is told of it is written when it ends."""
+    """One request that is traced. What is known of it is written when it ends."""
 
     __slots__ = (
         "_id",
@@ -91,8 +88,6 @@ class Trace:
         "_received_at",
         "_sink",
         "_span_id",
-        "decision",
-        "started_at",
     )
 
     def __init__(
@@ -112,8 +107,6 @@ class Trace:
         self._sink = sink
         self._new_span_id = new_span_id
         self._now = now
-        self.started_at: float | None = None
-        self.decision: Decision | None = None
 
     @property
     def trace_id(self) -> str:
@@ -122,35 +115,33 @@ class Trace:
 
     def ended(self, active: ActiveRequest, cause: TerminationCause) -> None:
         """A request that had been answered is over."""
-        spans = SpanList(self._new_span_id)
-        request, decision = active.request, self.decision
-        if self.started_at is not None:
-            decided_at = active.answered_at if decision is None else decision.decided_at
-            parent = add_orchestration(
-                spans, self._span_id, request, self.started_at, decided_at or self._now()
-            )
-            if decision is not None:
-                add_decision(spans, parent, decision, request_attributes(request))
-        self._write(spans, end_attributes(active, cause), error_at_end(active, cause))
+        spans, now = SpanList(self._new_span_id), self._now()
+        answered_at = active.answered_at or now
+        add_orchestration(spans, self._span_id, active.request, active.result, answered_at)
+        self._write(spans, now, end_attributes(active, cause), error_at_end(active, cause))
 
     def rejected(self, request: InferenceRequest | None, rejection: Rejection) -> None:
         """The client gets an error from us; `request` is None before anything was read of it."""
-        spans, error = SpanList(self._new_span_id), rejection.log_message
-        if request is not None and self.started_at is not None:
-            add_orchestration(spans, self._span_id, request, self.started_at, self._now(), error)
-        self._write(spans, rejection_attributes(request, rejection), error)
+        spans, now = SpanList(self._new_span_id), self._now()
+        error = rejection.log_message
+        if request is not None:
+            add_orchestration(spans, self._span_id, request, None, now, error)
+        self._write(spans, now, rejection_attributes(request, rejection), error)
 
     def left(self) -> None:
         """Nobody waits for an answer any more."""
-        self._write(SpanList(self._new_span_id), {"epp.note": "over before it was answered"}, None)
+        spans, now = SpanList(self._new_span_id), self._now()
+        self._write(spans, now, {"epp.note": "over before it was answered"}, None)
 
-    def _write(self, spans: SpanList, attributes: Attributes, error: str | None) -> None:
+    def _write(
+        self, spans: SpanList, now: float, attributes: Attributes, error: str | None
+    ) -> None:
         root = Span(
             "gateway.request",
             self._span_id,
             self._parent_id,
             self._received_at,
-            self._now(),
+            now,
             attributes,
             True,
             error,
