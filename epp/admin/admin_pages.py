@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from epp.admin.dry_run import MOST_DRY_RUN_BYTES
-from epp.admin.host_guard import refuse_other_hosts
+from epp.admin.host_guard import refuse_other_hosts, refuse_other_sites
 from epp.admin.page_headers import add_page_headers
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def admin_pages(read_pool: Callable[[], PoolView], *groups: PageGroup) -> web.Ap
         return web.Response(body=msgspec.json.encode(read_pool()), content_type="application/json")
 
     application = web.Application(
-        client_max_size=MOST_DRY_RUN_BYTES, middlewares=[refuse_other_hosts]
+        client_max_size=MOST_DRY_RUN_BYTES, middlewares=[refuse_other_hosts, refuse_other_sites]
     )
     application.router.add_get("/pool", pool, allow_head=False)
     for group in groups:

@@ -13,6 +13,10 @@ from epp.admin.decision_view import Problem
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+HARMLESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+OWN_SITES = frozenset({"same-origin", "none"})
+"""Values of `Sec-Fetch-Site` that tell of our own page, and of nobody's page."""
+
 
 @web.middleware
 async def refuse_other_hosts(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -23,12 +27,36 @@ async def refuse_other_hosts(request: web.Request, handler: Handler) -> web.Stre
     """
     if _is_loopback(request) and not _is_local(request.host):
         text = f"host: {request.host[:64]!r}: must be localhost or an IP address"
-        return web.Response(
-            body=msgspec.json.encode(Problem(error=text)),
-            status=HTTPStatus.MISDIRECTED_REQUEST,
-            content_type="application/json",
+        return _refused(HTTPStatus.MISDIRECTED_REQUEST, text)
+    return await handler(request)
+
+
+@web.middleware
+async def refuse_other_sites(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Let no page of another site change anything, in the browser of whoever opens it."""
+    if request.method not in HARMLESS_METHODS and not _is_from_own_site(request):
+        return _refused(
+            HTTPStatus.FORBIDDEN,
+            f"{request.method} came from a page of another site; send it without a browser",
         )
     return await handler(request)
+
+
+def _is_from_own_site(request: web.Request) -> bool:
+    """Whether our page or no page sent it: what is no browser tells neither site nor origin."""
+    site = request.headers.get("Sec-Fetch-Site")
+    if site is not None:
+        return site in OWN_SITES
+    origin = request.headers.get("Origin")
+    return origin is None or origin.partition("://")[2] == request.host
+
+
+def _refused(status: HTTPStatus, text: str) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(Problem(error=text)),
+        status=status,
+        content_type="application/json",
+    )
 
 
 def _is_loopback(request: web.Request) -> bool:

@@ -34,7 +34,7 @@ class LogLevelSwitch:
         severity = max(logging.WARNING, min(LEVELS[level], LEVELS[before]))
         more = level if LEVELS[level] < LEVELS[before] else before
         apply_level(more, self.talkative)
-        log.log(severity, "log level changed", level=level, before=before)
+        log.log(severity, "log level changed", in_force=level, before=before)
         apply_level(level, self.talkative)
         self.in_force = level
         self.tells_debug = _tells_debug(level)
