@@ -100,8 +100,11 @@ class Caller:
         self.request("DELETE", path_of(manifest), **query)
 
     def install_definition(self, path: Path) -> None:
+        """Create the CustomResourceDefinition of a file."""
+        self.define(yaml.safe_load(path.read_text()))
+
+    def define(self, definition: Manifest) -> None:
         """Create a CustomResourceDefinition and wait until its objects can be listed."""
-        definition = yaml.safe_load(path.read_text())
         self.create(definition)
         spec = definition["spec"]
         version = spec["versions"][0]["name"]

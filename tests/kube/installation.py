@@ -119,16 +119,21 @@ def install_manifests(
     return ServiceAccount(control_plane, namespace, uid, folder)
 
 
+def the_one(manifests: Manifests, kind: str) -> dict[str, Any]:
+    """The one object of that kind."""
+    (found,) = [each for each in manifests if each["kind"] == kind]
+    return found
+
+
 def pod_spec_of(manifests: Manifests) -> dict[str, Any]:
     """The pods of the one Deployment."""
-    (deployment,) = [each for each in manifests if each["kind"] == "Deployment"]
-    spec: dict[str, Any] = deployment["spec"]["template"]["spec"]
+    spec: dict[str, Any] = the_one(manifests, "Deployment")["spec"]["template"]["spec"]
     return spec
 
 
 def pod_of(manifests: Manifests) -> dict[str, Any]:
     """The pod that the Deployment's controller would create."""
-    (deployment,) = [each for each in manifests if each["kind"] == "Deployment"]
+    deployment = the_one(manifests, "Deployment")
     template = deployment["spec"]["template"]
     names = {"name": "epp-0", "namespace": deployment["metadata"]["namespace"]}
     return {
@@ -156,7 +161,11 @@ def flags_of(manifests: Manifests) -> list[str]:
 def command_of(manifests: Manifests, namespace: str) -> ServeCommand:
     """What the container's arguments and environment mean to `epp serve`."""
     (container,) = pod_spec_of(manifests)["containers"]
-    pod = {"metadata.namespace": namespace, "metadata.name": "llama-epp-6f7c9d8b5-x2x4z"}
+    pod = {
+        "metadata.namespace": namespace,
+        "metadata.name": "llama-epp-6f7c9d8b5-x2x4z",
+        "status.podIP": "10.0.0.9",
+    }
     environment = {
         entry["name"]: (
             pod[entry["valueFrom"]["fieldRef"]["fieldPath"]]

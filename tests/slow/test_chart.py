@@ -7,20 +7,21 @@ from typing import Any
 import pytest
 import yaml
 
-from epp.cli.options import parse_serve
+from epp.diagnosis.service_protocol import misleading
 from tests.fakes.configurations import assembled
-from tests.helm.chart import CHART, Refused, Values, helm, lint, rendered_chart
-from tests.helm.values import MATCH, MATRIX, router
+from tests.helm.chart import CHART, Values, helm, lint, rendered_chart
+from tests.helm.foreign import foreign_definitions, is_defined
+from tests.helm.values import MATRIX, router
 from tests.kube.caller import CLUSTER_SCOPED, Caller
 from tests.kube.harness import ControlPlane
 from tests.kube.installation import (
     OBJECTIVE_DEFINITION,
     Manifests,
     command_of,
-    flags_of,
     pod_of,
     pod_spec_of,
     restrict,
+    the_one,
 )
 
 pytestmark = pytest.mark.slow
@@ -29,13 +30,14 @@ NAMESPACE = "models"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def objectives(control_plane: ControlPlane) -> None:
-    """The API server knows InferenceObjectives."""
+def definitions(control_plane: ControlPlane) -> None:
+    """The API server knows all that its administrator may have installed."""
     with Caller(control_plane) as admin:
-        if not any(
-            group["name"] == "llm-d.ai" for group in admin.request("GET", "/apis")["groups"]
-        ):
-            admin.install_definition(OBJECTIVE_DEFINITION)
+        groups = {group["name"] for group in admin.request("GET", "/apis")["groups"]}
+        objectives = yaml.safe_load(OBJECTIVE_DEFINITION.read_text())
+        for definition in (objectives, *foreign_definitions()):
+            if definition["spec"]["group"] not in groups:
+                admin.define(definition)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +55,7 @@ def manifests(request: pytest.FixtureRequest, charts: dict[str, Manifests]) -> M
 def test_everything_is_accepted_and_applying_it_again_changes_nothing(
     admin: Caller, values: Values, namespace: str
 ) -> None:
-    manifests = rendered_chart("llama", namespace, values)
+    manifests = [each for each in rendered_chart("llama", namespace, values) if is_defined(each)]
 
     first = [admin.apply(manifest) for manifest in manifests]
     second = [admin.apply(manifest) for manifest in manifests]
@@ -84,7 +86,8 @@ def test_rights_are_for_what_the_program_reads(
     manifests: Manifests, charts: dict[str, Manifests]
 ) -> None:
     options = command_of(manifests, NAMESPACE).options
-    rules = [rule for each in manifests if each["kind"] == "Role" for rule in each["rules"]]
+    roles = {each["metadata"]["name"]: each for each in manifests if each["kind"] == "Role"}
+    rules = roles.pop("llama-epp", {"rules": []})["rules"]
     named = {rule["resources"][0]: rule.get("resourceNames") for rule in rules}
 
     assert bool(rules) == (manifests is not charts["rights from elsewhere"])
@@ -94,6 +97,8 @@ def test_rights_are_for_what_the_program_reads(
         assert named.get("inferencepools") == ([options.pool.name] if options.pool.name else None)
         assert named.get("leases") == lease
         assert ("events" in named) == options.emit_events
+    # Google's collector reads one Secret.
+    assert roles.keys() <= {"llama-epp-metrics-token"}
 
 
 def test_the_release_is_wired_up(manifests: Manifests) -> None:
@@ -103,6 +108,8 @@ def test_the_release_is_wired_up(manifests: Manifests) -> None:
     (service,) = [each for each in manifests if each["kind"] == "Service"]
     ports = {each["name"]: each["containerPort"] for each in container["ports"]}
     served = {each["name"]: each["port"] for each in service["spec"]["ports"]}
+    ports.pop("debug", None)
+    served.pop("debug", None)
 
     assert ports == {
         "grpc-ext-proc": options.grpc_port,
@@ -116,6 +123,29 @@ def test_the_release_is_wired_up(manifests: Manifests) -> None:
     for pool in (each["spec"] for each in manifests if each["kind"] == "InferencePool"):
         assert pool["endpointPickerRef"]["name"] == service["metadata"]["name"]
         assert pool["endpointPickerRef"]["port"]["number"] == options.grpc_port
+
+
+def test_the_service_says_what_the_picker_speaks(manifests: Manifests) -> None:
+    options = command_of(manifests, NAMESPACE).options
+    port, *_ = the_one(manifests, "Service")["spec"]["ports"]
+
+    is_misleading = misleading(port["appProtocol"], port["name"], is_tls=options.secure_serving)
+    assert is_misleading is None
+
+
+def test_replicas_that_load_adds_take_load(charts: dict[str, Manifests]) -> None:
+    manifests = charts["scaled by load"]
+    spec = the_one(manifests, "HorizontalPodAutoscaler")["spec"]
+
+    assert "replicas" not in the_one(manifests, "Deployment")["spec"]
+    assert spec["scaleTargetRef"]["name"] == "llama-epp"
+    assert (spec["minReplicas"], spec["maxReplicas"]) == (1, 8)
+    targets = {
+        each["resource"]["name"]: each["resource"]["target"]["averageUtilization"]
+        for each in spec["metrics"]
+    }
+    assert targets == {"cpu": 80, "memory": 75}
+    assert not command_of(manifests, NAMESPACE).options.elects_leader
 
 
 def test_the_pod_meets_the_restricted_security_standard(admin: Caller, namespace: str) -> None:
@@ -140,62 +170,6 @@ def test_flags_arrive_as_they_were_written(namespace: str) -> None:
     assert options.tls_cipher_suites == ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",)
 
 
-def test_a_monitor_finds_port_and_token(admin: Caller, namespace: str) -> None:
-    values = router(monitoring={"prometheus": {"enabled": True, "extraLabels": {"team": "a"}}})
-    manifests = rendered_chart("llama", namespace, values)
-    (monitor,) = [each for each in manifests if each["kind"] == "ServiceMonitor"]
-    (service,) = [each for each in manifests if each["kind"] == "Service"]
-    (secret,) = [each for each in manifests if each["kind"] == "Secret"]
-
-    for manifest in manifests:
-        if manifest is not monitor:  # its definition is the Prometheus operator's
-            admin.apply(manifest)
-
-    (endpoint,) = monitor["spec"]["endpoints"]
-    labels = service["metadata"]["labels"]
-    assert endpoint["port"] in {each["name"] for each in service["spec"]["ports"]}
-    assert endpoint["authorization"]["credentials"]["name"] == secret["metadata"]["name"]
-    assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
-    assert monitor["metadata"]["labels"]["team"] == "a"
-    reader = secret["metadata"]["annotations"]["kubernetes.io/service-account.name"]
-    assert reader in {
-        each["metadata"]["name"] for each in manifests if each["kind"] == "ServiceAccount"
-    }
-
-
-def test_traces_go_where_the_values_say() -> None:
-    values = router(tracing={"enabled": True, "otelExporterEndpoint": "http://collector:4317"})
-    manifests = rendered_chart("llama", NAMESPACE, values)
-    (container,) = pod_spec_of(manifests)["containers"]
-    environment = {each["name"]: each.get("value") for each in container["env"]}
-
-    assert environment["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector:4317"
-    assert "--tracing=true" in flags_of(manifests)
-    assert parse_serve(flags_of(manifests)).options.pool_name == "llama"
-
-
-REFUSED = {
-    "router.modelServers.matchLabels": {"router": {}},
-    "'replica'": router(epp={"replica": 2}),
-    "'inferenceExtension'": {**router(), "inferenceExtension": {"replicas": 1}},
-    "/httpRoute/create": {**router(), "httpRoute": {"create": True}},
-    "/provider/name": {**router(), "provider": {"name": "istio"}},
-    "router.inferencePool.name": router(epp={"flags": {"pool-name": "x"}}),
-    "/router/modelServers/protocol": router(modelServers={**MATCH, "protocol": "grpc"}),
-    "/router/tokenizer/enabled": router(tokenizer={"enabled": True}),
-    "/router/inferencePool/failureMode": router(inferencePool={"failureMode": "FailClosed"}),
-    "typo.yaml is none of default-plugins.yaml": router(epp={"pluginsConfigFile": "typo.yaml"}),
-}
-
-
-@pytest.mark.parametrize(("named", "refused"), REFUSED.items(), ids=REFUSED)
-def test_what_can_not_be_meant_is_refused_by_name(named: str, refused: Values) -> None:
-    with pytest.raises(Refused) as caught:
-        rendered_chart("llama", NAMESPACE, refused)
-
-    assert named in str(caught.value)
-
-
 def test_the_chart_is_free_of_lint() -> None:
     assert "0 chart(s) failed" in lint(router())
 
@@ -209,6 +183,18 @@ def test_a_long_release_name_still_names_objects(admin: Caller, namespace: str) 
     assert names == {"a" * 39 + "-epp"}
     for manifest in manifests:
         admin.apply(manifest)
+
+
+def test_two_releases_share_a_namespace() -> None:
+    first, second = (
+        {
+            (each["kind"], each["metadata"]["name"])
+            for each in rendered_chart(release, NAMESPACE, MATRIX["Prometheus"])
+        }
+        for release in ("llama", "qwen")
+    )
+
+    assert not first & second
 
 
 def test_the_documented_command_installs_and_the_release_can_be_upgraded_and_removed(

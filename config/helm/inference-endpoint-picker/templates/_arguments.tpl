@@ -33,12 +33,16 @@
 - --config-file=/config/{{ $epp.pluginsConfigFile }}
 - --grpc-port={{ $epp.extProcPort }}
 - --grpc-health-port={{ $epp.grpcHealthPort }}
+- --metrics-port={{ .Values.router.metricsPort }}
 {{- with $epp.tls.secretName }}
 - --cert-path=/tls
 - --enable-cert-reload
 {{- end }}
 {{- if and (eq (include "epp.elects" .) "true") (not (hasKey $epp.flags "ha-enable-leader-election")) }}
 - --ha-enable-leader-election
+{{- end }}
+{{- if and (eq $epp.pluginsConfigFile "payload-agnostic.yaml") (not (hasKey $epp.flags "allow-experimental-plugins")) }}
+- --allow-experimental-plugins
 {{- end }}
 {{- range $name, $value := $epp.flags }}
 - {{ printf "--%s=%s" $name (include "epp.flagValue" $value) | quote }}

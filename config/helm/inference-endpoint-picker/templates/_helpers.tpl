@@ -36,12 +36,13 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ has (index .root.Values.router.epp.flags .flag | toString) (list "true" "True" "TRUE" "t" "T" "1") }}
 {{- end }}
 
-{{/* "true" where one of several replicas leads; the flag wins over the number of replicas. */}}
+{{/* "true" where one of several replicas leads; the flag wins over the number of replicas. A leader
+alone would get all the load that an autoscaler adds replicas for. */}}
 {{- define "epp.elects" -}}
 {{- if hasKey .Values.router.epp.flags "ha-enable-leader-election" -}}
 {{ include "epp.flagIsOn" (dict "root" . "flag" "ha-enable-leader-election") }}
 {{- else -}}
-{{ gt (int .Values.router.epp.replicas) 1 }}
+{{ and (gt (int .Values.router.epp.replicas) 1) (not .Values.router.epp.autoscaling.enabled) }}
 {{- end }}
 {{- end }}
 
@@ -57,6 +58,26 @@ true
 {{/* HTTP/2 to all that look at it; to GKE the first one is inside TLS and the second one is not. */}}
 {{- define "epp.appProtocol" -}}
 {{ eq (include "epp.isSecure" .) "true" | ternary "http2" "kubernetes.io/h2c" }}
+{{- end }}
+
+{{- define "epp.host" -}}
+{{ include "epp.name" . }}.{{ .Release.Namespace }}.svc.{{ .Values.router.clusterDomain }}
+{{- end }}
+
+{{- define "epp.tracesPort" -}}
+{{ regexFind "[0-9]+$" (get (urlParse .Values.router.tracing.otelExporterEndpoint) "host") | default "4317" }}
+{{- end }}
+
+{{- define "epp.monitoringProvider" -}}
+{{ .Values.router.monitoring.provider.name | default (eq .Values.provider.name "gke" | ternary "gmp" "prometheusoperator") }}
+{{- end }}
+
+{{- define "epp.isAutopilot" -}}
+{{ or .Values.router.monitoring.provider.gmp.autopilot .Values.provider.gke.autopilot }}
+{{- end }}
+
+{{- define "epp.metricsSecret" -}}
+{{ .Values.router.monitoring.prometheus.auth.secretName | default (printf "%s-metrics-reader" (include "epp.name" .)) }}
 {{- end }}
 
 {{/* Cluster-wide objects carry the namespace in their name: there may be a release of it in each. */}}

@@ -35,7 +35,10 @@ containers:
   - name: grpc-health
     containerPort: {{ $epp.grpcHealthPort }}
   - name: http-metrics
-    containerPort: 9090
+    containerPort: {{ .Values.router.metricsPort }}
+  {{- with $epp.extraContainerPorts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
   # Never depends on the API server: an outage there must not restart anything here.
   livenessProbe:
     grpc:
