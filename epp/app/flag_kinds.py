@@ -15,6 +15,8 @@ from epp.support.durations import format_duration, parse_duration
 from epp.support.nearest import did_you_mean
 from epp.support.quantities import format_quantity, parse_quantity
 
+LOOPBACK = "127.0.0.1"
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -108,6 +110,11 @@ def _read_ip_address(text: str) -> str:
         raise ValueError(
             f"{text!r} is not an IP address; allowed: for example 127.0.0.1, :: or 0.0.0.0"
         ) from None
+
+
+def _read_own_address(text: str) -> str:
+    # A variable that is not set must not open to everybody what is for this machine alone.
+    return _read_ip_address(text) or LOOPBACK
 
 
 def _read_zap_level(text: str) -> str | None:
@@ -209,6 +216,7 @@ PositiveSeconds = Annotated[float, Kind("DURATION", _read_positive_duration, for
 Bytes = Annotated[int, Kind("SIZE", _read_positive_quantity, format_quantity)]
 MessageLimit = Annotated[int | None, Kind("SIZE", _read_message_limit, format_quantity)]
 IpAddress = Annotated[str, Kind("ADDRESS", _read_ip_address)]
+OwnAddress = Annotated[str, Kind("ADDRESS", _read_own_address)]
 ZapLevel = Annotated[str, Kind("LEVEL", _read_zap_level)]
 Ports = Annotated[tuple[int, ...], Kind("PORT,...", _read_ports, _write_list, is_list=True)]
 Words = Annotated[tuple[str, ...], Kind("NAME,...", _read_words, _write_list, is_list=True)]

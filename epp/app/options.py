@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from epp.admin.http_tls import HttpTls
 from epp.app.flag_kinds import (
+    LOOPBACK,
     Bytes,
     Count,
     IpAddress,
@@ -17,6 +18,7 @@ from epp.app.flag_kinds import (
     MessageLimit,
     Namespace,
     ObjectName,
+    OwnAddress,
     PoolGroup,
     Port,
     Ports,
@@ -175,8 +177,8 @@ class ServeOptions:
     ] = None
     admin_port: Annotated[Port, Flag(Section.LISTENERS, "admin pages; 0: any free port")] = 9091
     admin_address: Annotated[
-        IpAddress, Flag(Section.LISTENERS, "address of the admin port; empty: all interfaces")
-    ] = "127.0.0.1"
+        OwnAddress, Flag(Section.LISTENERS, "address of the admin port; empty: 127.0.0.1")
+    ] = LOOPBACK
     transport: Annotated[
         TransportName,
         Flag(

@@ -33,7 +33,7 @@ async def look_at_admin(case: Case) -> Iterable[Finding]:
     if address is None:
         if case.options.pool.is_in_cluster and not case.is_in_pod:
             return [skipped(ADMIN, "not reachable from here", _FORWARD)]
-        address = HostPort(case.options.admin_address or "127.0.0.1", case.options.admin_port)
+        address = HostPort(case.options.admin_address, case.options.admin_port)
     try:
         case.pool_view = view = await _pool_view(address)
     except (aiohttp.ClientError, OSError, TimeoutError) as error:

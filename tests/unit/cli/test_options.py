@@ -131,6 +131,10 @@ def test_the_pool_file_alone_is_enough_to_start() -> None:
     assert command.warnings == ()
 
 
+def test_an_empty_admin_address_opens_the_port_to_nobody_else() -> None:
+    assert parse_serve([*POOL, "--admin-address="]).options.admin_address == "127.0.0.1"
+
+
 def test_options_arrive_with_their_values() -> None:
     command = parse_serve(
         [
