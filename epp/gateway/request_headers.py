@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from epp.gateway.context import SaidOnce
     from epp.request_control.active_request import ActiveRequest
 
+HOST_HEADERS = (
+    "x-prefiller-host-port",
+    "x-prefiller-url",
+    "x-encoder-hosts-ports",
+    "x-data-parallel-host-port",
+    "x-kv-cache-source-host-port",
+)
+"""A client that could name hosts here would make a sidecar call them (pitfall 61)."""
 REMOVED_HEADERS = frozenset(
     (
         *FAIRNESS_HEADERS,
@@ -30,12 +38,7 @@ REMOVED_HEADERS = frozenset(
         SUBSET_KEY,
         SERVED_ENDPOINT_HEADER,
         DROP_REASON_HEADER,
-        # A client that could name hosts here would make a sidecar call them (pitfall 61).
-        "x-prefiller-host-port",
-        "x-prefiller-url",
-        "x-encoder-hosts-ports",
-        "x-data-parallel-host-port",
-        "x-kv-cache-source-host-port",
+        *HOST_HEADERS,
     )
 )
 """System-owned headers of protocol §3.3 and §3.5: no client's value reaches a model server."""
