@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from epp.datastore.inference_pool import AppProtocol
+from epp.gateway.messages import SUBSET_KEY
+from epp.gateway.request_headers import HOST_HEADERS
 from epp.request_control.explanation import SCORES_KEY, SCORES_NAMESPACE
+from epp.request_control.response_headers import SERVED_ENDPOINT_HEADER
 from epp.standalone.envoy_clusters import (
     DESTINATION_HEADER,
     FALLBACK,
@@ -106,7 +109,7 @@ def _connection_manager(settings: EnvoySettings) -> dict[str, Any]:
         "common_http_protocol_options": {"idle_timeout": "3600s"},
         "http_protocol_options": {"enable_trailers": True},
         "http2_protocol_options": {"max_concurrent_streams": 1000},
-        "early_header_mutation_extensions": [_strip_destination()],
+        "early_header_mutation_extensions": [_strip_hosts()],
         "route_config": {"name": "inference", "virtual_hosts": [_virtual_host(settings)]},
         "http_filters": [
             ext_proc_filter(
@@ -134,13 +137,15 @@ def _virtual_host(settings: EnvoySettings) -> dict[str, Any]:
     return host
 
 
-def _strip_destination() -> dict[str, Any]:
-    # A route's request_headers_to_remove runs too late: a client could name its destination.
+def _strip_hosts() -> dict[str, Any]:
+    # Without a picker nobody else removes them. A route's request_headers_to_remove runs too late:
+    # a client could name its destination.
+    stripped = (DESTINATION_HEADER, SERVED_ENDPOINT_HEADER, SUBSET_KEY, *HOST_HEADERS)
     return {
-        "name": "strip-destination",
+        "name": "strip-hosts",
         "typed_config": {
             "@type": TYPE_URL + "http.early_header_mutation.header_mutation.v3.HeaderMutation",
-            "mutations": [{"remove": DESTINATION_HEADER}],
+            "mutations": [{"remove": name} for name in stripped],
         },
     }
 

@@ -142,11 +142,20 @@ def test_a_picker_is_known_by_ca_and_name(name: str, kind: str, sni: str | None)
 
 
 @pytest.mark.parametrize("fail_open", [False, True], ids=["fail close", "fail open"])
-def test_a_client_can_not_name_its_destination(fail_open: bool) -> None:
+def test_a_client_can_name_neither_its_destination_nor_other_hosts(fail_open: bool) -> None:
     manager = connection_manager(envoy_bootstrap(settings(fail_open=fail_open)))
 
     (mutation,) = manager["early_header_mutation_extensions"]
-    assert mutation["typed_config"]["mutations"] == [{"remove": "x-gateway-destination-endpoint"}]
+    assert {each["remove"] for each in mutation["typed_config"]["mutations"]} == {
+        "x-gateway-destination-endpoint",
+        "x-gateway-destination-endpoint-served",
+        "x-gateway-destination-endpoint-subset",
+        "x-prefiller-host-port",
+        "x-prefiller-url",
+        "x-encoder-hosts-ports",
+        "x-data-parallel-host-port",
+        "x-kv-cache-source-host-port",
+    }
 
 
 @pytest.mark.parametrize(
