@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.fakes.logs import logging_as_it_was
 from tests.kube.caller import Caller
 from tests.kube.harness import ControlPlane
 from tests.kube.installation import POOL_DEFINITION
@@ -19,6 +20,13 @@ settings.register_profile(
 settings.load_profile("without times")
 
 _numbers = itertools.count()
+
+
+@pytest.fixture
+def own_logging() -> Iterator[None]:
+    """Logging that the test may configure, as every command does."""
+    with logging_as_it_was():
+        yield
 
 
 @pytest.fixture(scope="session")

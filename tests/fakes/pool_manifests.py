@@ -116,8 +116,11 @@ INVALID: tuple[Change, ...] = (
 
 def manifest_with(change: Change = ("", None)) -> dict[str, Any]:
     """A valid manifest but for one change."""
-    document = copy.deepcopy(_MANIFEST)
-    path, value = change
+    return changed(copy.deepcopy(_MANIFEST), *change)
+
+
+def changed(document: dict[str, Any], path: str, value: object) -> dict[str, Any]:
+    """The document with another value at `path`; without a path, as it is."""
     if not path:
         return document
     *parents, last = [int(key) if key.isdigit() else key for key in path.split("/")]

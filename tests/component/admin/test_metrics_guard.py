@@ -24,13 +24,10 @@ REVIEWS = ("tokenreviews", "subjectaccessreviews")
 
 
 @pytest.fixture
-async def kube() -> AsyncIterator[FakeKubeApi]:
-    api = FakeKubeApi()
-    api.users = {READER: "reader", OTHER: "other"}
-    api.path_rights = {("reader", "get", page) for page in PAGES}
-    await api.start()
-    yield api
-    await api.kill()
+def kube(kube: FakeKubeApi) -> FakeKubeApi:
+    kube.users = {READER: "reader", OTHER: "other"}
+    kube.path_rights = {("reader", "get", page) for page in PAGES}
+    return kube
 
 
 class Scraper:

@@ -24,19 +24,10 @@ from tests.fakes.applications import (
 )
 from tests.fakes.eventually import eventually
 from tests.fakes.gateway_client import gateway_client
+from tests.fakes.pool_files import MANIFEST
 
-POOL = """
-apiVersion: inference.networking.k8s.io/v1
-kind: InferencePool
-metadata: {name: my-pool, namespace: lab}
-spec:
-  selector: {matchLabels: {app: vllm}}
-  targetPorts: [{number: 8000}, {number: 8001}]
-  endpointPickerRef: {name: epp, port: {number: 9002}, failureMode: %s}
----
-endpoints:
-- {name: gpu-a, namespace: lab, address: %s}
-"""
+POOL = MANIFEST.replace("{number: 8000}", "{number: 8000}, {number: 8001}")
+ENDPOINTS = "endpoints: [{name: gpu-a, address: %s}]"
 
 
 @pytest.fixture
@@ -47,7 +38,7 @@ def pool_file(tmp_path: Path) -> Path:
 
 
 def write_pool(path: Path, failure_mode: str, address: str) -> None:
-    path.write_text(POOL % (failure_mode, address))
+    path.write_text(POOL.replace("FailClose", failure_mode) + ENDPOINTS % address)
 
 
 def options(pool_file: Path, **others: object) -> ServeOptions:
@@ -71,7 +62,7 @@ async def test_a_changed_pool_file_is_followed_without_a_restart(pool_file: Path
 async def test_the_admin_port_shows_the_pool(pool_file: Path) -> None:
     async with running(options(pool_file, failure_mode="FailClose")) as (_, ports):
         document = await (await get(ports.admin, "/pool")).json()
-        assert document["pool"]["name"] == "my-pool"
+        assert document["pool"]["name"] == "pool"
         assert document["pool"]["failureMode"] == "FailOpen"
         assert document["problems"] == []
         assert document["podsWithoutEndpoint"] == []
@@ -113,7 +104,7 @@ async def test_the_metrics_port_is_scraped_after_a_request(pool_file: Path) -> N
         page = await response.text()
         assert response.content_type == "text/plain"
         assert "llm_d_epp_request_total{" in page
-        assert 'llm_d_epp_ready_endpoints{name="my-pool"} 2' in page
+        assert 'llm_d_epp_ready_endpoints{name="pool"} 2' in page
         assert "epp_ready 1" in page
         assert "epp_asyncio_tasks " in page
         assert "epp_asyncio_tasks 0\n" not in page

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -45,14 +44,6 @@ LEASE = {
     "metadata": {"name": "epp-models-pool.llm-d.ai", "namespace": "models"},
 }
 QUICK = ElectionTiming(lease=15, renew_deadline=10, retry=0.01)
-
-
-@pytest.fixture
-async def kube() -> AsyncIterator[FakeKubeApi]:
-    api = FakeKubeApi()
-    await api.start()
-    yield api
-    await api.kill()
 
 
 @pytest.fixture

@@ -17,19 +17,9 @@ from tests.fakes.certificates import certificate_of, new_pair, shake_hands, writ
 from tests.fakes.eventually import eventually
 from tests.fakes.gateway_client import gateway_client
 from tests.fakes.logs import awaitable_logs, until_logged
+from tests.fakes.pool_files import MANIFEST
 
-POOL = """
-apiVersion: inference.networking.k8s.io/v1
-kind: InferencePool
-metadata: {name: my-pool, namespace: lab}
-spec:
-  selector: {matchLabels: {app: vllm}}
-  targetPorts: [{number: 8000}]
-  endpointPickerRef: {name: epp, port: {number: 9002}, failureMode: FailOpen}
----
-endpoints:
-- {name: gpu-a, namespace: lab, address: 10.0.0.1}
-"""
+POOL = MANIFEST.replace("FailClose", "FailOpen") + "endpoints: [{name: gpu-a, address: 10.0.0.1}]"
 
 
 @pytest.fixture

@@ -20,20 +20,16 @@ from epp.framework.errors import ConfigError
 from tests.fakes.applications import answer, get, options_for_tests, picks, pool_page, running
 from tests.fakes.gateway_client import gateway_client
 from tests.fakes.logs import awaitable_logs, until_logged
+from tests.fakes.pool_files import MANIFEST
 
-POOL = """
-apiVersion: inference.networking.k8s.io/v1
-kind: InferencePool
-metadata: {name: my-pool}
-spec:
-  selector: {matchLabels: {app: vllm}}
-  targetPorts: [{number: 1}]
-  endpointPickerRef: {name: epp, port: {number: 9002}}
----
+POOL = (
+    MANIFEST.replace("8000", "1")
+    + """\
 endpoints:
 - {name: gpu-a, address: 127.0.0.1, labels: {tier: gold}}
 - {name: gpu-b, address: 127.0.0.2, labels: {tier: iron}}
 """
+)
 ROOT = Path(__file__).parents[3]
 A, B = "127.0.0.1:1", "127.0.0.2:1"
 # By the label of an endpoint, so that each text picks another one; nobody is asked for metrics.

@@ -13,17 +13,12 @@ from aiohttp.client_reqrep import ConnectionKey
 
 from epp.cli.admin_port import reason_of
 from epp.cli.main import main
-from tests.fakes.logs import logging_as_it_was
 from tests.fakes.scripted_server import Received, Reply, ScriptedServer
+
+pytestmark = pytest.mark.usefixtures("own_logging")
 
 COMMANDS = (["pool", "show"], ["explain"], ["explain", "some-request"])
 NOT_AN_ADMIN_PORT = "is not the admin port of an Endpoint Picker, or is that of another version"
-
-
-@pytest.fixture(autouse=True)
-def own_logging() -> Iterator[None]:
-    with logging_as_it_was():
-        yield
 
 
 @pytest.fixture(scope="module")

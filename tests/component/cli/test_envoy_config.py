@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
@@ -11,8 +10,9 @@ import pytest
 
 from epp.cli.main import main
 from epp.standalone.envoy_binary import envoy_binary
-from tests.fakes.logs import logging_as_it_was
 from tests.fakes.pool_files import MANIFEST
+
+pytestmark = pytest.mark.usefixtures("own_logging")
 
 MODES = ("FailClose", "FailOpen")
 PICKERS = {
@@ -38,12 +38,6 @@ OTHERS = {
         "--max-request-body-bytes=8388607Ti",
     ],
 }
-
-
-@pytest.fixture(autouse=True)
-def own_logging() -> Iterator[None]:
-    with logging_as_it_was():
-        yield
 
 
 @pytest.fixture

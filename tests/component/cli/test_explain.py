@@ -7,7 +7,7 @@ import gzip
 import io
 import json
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -18,21 +18,18 @@ from epp.app.listeners import BoundPorts
 from epp.cli.main import main
 from tests.fakes.applications import get, options_for_tests, running
 from tests.fakes.gateway_client import gateway_client
-from tests.fakes.logs import logging_as_it_was
+from tests.fakes.pool_files import MANIFEST
 
-POOL = """
-apiVersion: inference.networking.k8s.io/v1
-kind: InferencePool
-metadata: {name: my-pool, namespace: lab}
-spec:
-  selector: {matchLabels: {app: vllm}}
-  targetPorts: [{number: 8000}]
-  endpointPickerRef: {name: epp, port: {number: 9002}}
----
+pytestmark = pytest.mark.usefixtures("own_logging")
+
+POOL = (
+    MANIFEST
+    + """\
 endpoints:
-- {name: gpu-a, namespace: lab, address: 10.0.0.1, port: 8000, labels: {tier: gold}}
-- {name: gpu-b, namespace: lab, address: 10.0.0.2, port: 8000}
+- {name: gpu-a, address: 10.0.0.1, port: 8000, labels: {tier: gold}}
+- {name: gpu-b, address: 10.0.0.2, port: 8000}
 """
+)
 CONFIG = """
 plugins:
 - {type: active-request-scorer}
@@ -47,12 +44,6 @@ schedulingProfiles:
 dataLayer: {injectDefaults: false}
 """
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "a secret"}]}
-
-
-@pytest.fixture(autouse=True)
-def own_logging() -> Iterator[None]:
-    with logging_as_it_was():
-        yield
 
 
 @pytest.fixture

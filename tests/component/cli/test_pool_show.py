@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,34 +14,11 @@ from epp.cli.main import main
 from tests.fakes.applications import kubeconfig_for, options_for_tests, running
 from tests.fakes.kube_api import FakeKubeApi
 from tests.fakes.kube_objects import inference_pool, pod, pod_status
-from tests.fakes.logs import logging_as_it_was
+from tests.fakes.pool_files import MANIFEST
 
-POOL = """
-apiVersion: inference.networking.k8s.io/v1
-kind: InferencePool
-metadata: {name: my-pool, namespace: lab}
-spec:
-  selector: {matchLabels: {app: vllm}}
-  targetPorts: [{number: 8000}]
-  endpointPickerRef: {name: epp, port: {number: 9002}}
----
-endpoints:
-- {name: gpu-a, namespace: lab, address: 10.0.0.1}
-"""
+pytestmark = pytest.mark.usefixtures("own_logging")
 
-
-@pytest.fixture(autouse=True)
-def own_logging() -> Iterator[None]:
-    with logging_as_it_was():
-        yield
-
-
-@pytest.fixture
-async def kube() -> AsyncIterator[FakeKubeApi]:
-    api = FakeKubeApi()
-    await api.start()
-    yield api
-    await api.kill()
+POOL = MANIFEST + "endpoints: [{name: gpu-a, address: 10.0.0.1}]"
 
 
 @pytest.fixture
@@ -75,8 +51,8 @@ async def test_a_running_picker_is_asked_for_its_pool(
         assert await show("--admin", f"127.0.0.1:{ports.admin}") == 0
 
     output = capsys.readouterr().out
-    assert "pool          lab/my-pool\n" in output
-    assert "10.0.0.1:8000  lab/gpu-a-rank-0  0          0             -" in output
+    assert "pool          default/pool\n" in output
+    assert "10.0.0.1:8000  default/gpu-a-rank-0  0          0             -" in output
 
 
 async def test_a_picker_that_is_not_ready_is_a_failure(
@@ -215,7 +191,7 @@ async def test_a_pool_file_is_shown_without_a_picker(
 ) -> None:
     assert await show("--pool-file", str(pool_file)) == 0
 
-    assert "10.0.0.1:8000  lab/gpu-a-rank-0\n" in capsys.readouterr().out
+    assert "10.0.0.1:8000  default/gpu-a-rank-0\n" in capsys.readouterr().out
 
 
 async def test_a_broken_pool_file_is_a_failure_that_names_the_mistake(

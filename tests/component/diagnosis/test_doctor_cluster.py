@@ -30,14 +30,6 @@ from tests.fakes.kube_objects import inference_pool, pod, pod_status
 OK, WARNING, FAULT, SKIPPED = Verdict.OK, Verdict.WARNING, Verdict.FAULT, Verdict.SKIPPED
 
 
-@pytest.fixture
-async def kube() -> AsyncIterator[FakeKubeApi]:
-    api = FakeKubeApi()
-    await api.start()
-    yield api
-    await api.kill()
-
-
 async def examined(kube: FakeKubeApi, folder: Path, **flags: Any) -> dict[str, list[Finding]]:
     """What was found, by check; in a cluster that knows no reviews and no Services."""
     kubeconfig = kubeconfig_for(kube.url, folder)

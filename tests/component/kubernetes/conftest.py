@@ -9,15 +9,6 @@ from tests.fakes.kube_api import FakeKubeApi
 
 
 @pytest.fixture
-async def kube() -> AsyncIterator[FakeKubeApi]:
-    """An API server without any objects."""
-    api = FakeKubeApi()
-    await api.start()
-    yield api
-    await api.kill()
-
-
-@pytest.fixture
 async def client(kube: FakeKubeApi) -> AsyncIterator[KubeClient]:
     """A client of the API server."""
     async with kube.client() as client:

@@ -1,21 +1,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from epp.cli.main import main
-from tests.fakes.logs import logging_as_it_was
+
+pytestmark = pytest.mark.usefixtures("own_logging")
 
 NO_PICKER = "--skip=picker-port,picker-admin,picker-health,picker-exchange,endpoint-ports"
-
-
-@pytest.fixture(autouse=True)
-def own_logging() -> Iterator[None]:
-    with logging_as_it_was():
-        yield
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,9 @@ from epp.framework.errors import ConfigError
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
 from epp.standalone.envoy_tls import PickerIdentity
-from tests.fakes.logs import logging_as_it_was
 from tests.fakes.pool_files import MANIFEST
+
+pytestmark = pytest.mark.usefixtures("own_logging")
 
 FAIL_OPEN = MANIFEST.replace("FailClose", "FailOpen")
 ENDPOINTS = """\
@@ -25,12 +25,6 @@ endpoints:
 - {name: a, namespace: default, address: 10.0.0.1}
 - {name: b, namespace: default, address: "fd00::1", port: "8001"}
 """
-
-
-@pytest.fixture(autouse=True)
-def own_logging() -> Iterator[None]:
-    with logging_as_it_was():
-        yield
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from epp.datastore.inference_pool import (
     unknown_pool_fields,
 )
 from epp.framework.errors import ConfigError
+from tests.fakes.pool_manifests import DELETED, changed
 
 MANIFEST = """
 apiVersion: inference.networking.k8s.io/v1
@@ -41,23 +42,11 @@ spec:
 status: {parents: []}
 """
 
-DELETED = object()
 LABEL_RULE = "a string (quoted if need be) of at most 63 letters, digits, '-', '_' and '.'"
 
 
 def manifest_with(path: str = "", value: object = DELETED) -> dict[str, Any]:
-    document: dict[str, Any] = yaml.safe_load(MANIFEST)
-    if not path:
-        return document
-    *parents, last = [int(key) if key.isdigit() else key for key in path.split("/")]
-    target: Any = document
-    for key in parents:
-        target = target[key]
-    if value is DELETED:
-        del target[last]
-    else:
-        target[last] = value
-    return document
+    return changed(yaml.safe_load(MANIFEST), path, value)
 
 
 def parsed(document: object) -> InferencePool:

@@ -3,19 +3,13 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
 import structlog
 
 from epp.observability.logging import LogFormat, LogLevel, ProcessLogHandler, configure_logging
-from tests.fakes.logs import logging_as_it_was
 
-
-@pytest.fixture(autouse=True)
-def own_logging() -> Iterator[None]:
-    with logging_as_it_was():
-        yield
+pytestmark = pytest.mark.usefixtures("own_logging")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,10 @@ import yaml
 
 from epp.app.options import ServeOptions
 from epp.cli.main import main
-from tests.fakes.logs import logging_as_it_was
+
+pytestmark = pytest.mark.usefixtures("own_logging")
 
 OVERLAY = Path(__file__).parents[3] / "config/overlays/standalone-sidecar"
-
-
-@pytest.fixture(autouse=True)
-def own_logging() -> Iterator[None]:
-    with logging_as_it_was():
-        yield
 
 
 @pytest.fixture

@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.fakes.kube_api import FakeKubeApi
+
+
+@pytest.fixture
+async def kube() -> AsyncIterator[FakeKubeApi]:
+    """An API server without any objects."""
+    api = FakeKubeApi()
+    await api.start()
+    yield api
+    await api.kill()
