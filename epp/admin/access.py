@@ -101,24 +101,29 @@ class Access:
         # Apart from the others, so that no flood of made-up tokens drives those out.
         self._refused = _Answers[bool]()
         self._rights = _Answers[bool]()
-        self._at_once = asyncio.Semaphore(MOST_REVIEWS_AT_ONCE)
+        self._strangers = asyncio.Semaphore(MOST_REVIEWS_AT_ONCE)
+        # Apart as well: where answers come slowly, made-up tokens wait for them in a long row.
+        self._acquainted = asyncio.Semaphore(MOST_REVIEWS_AT_ONCE)
         self._allowance = _Allowance(now())
 
     async def verdict(self, token: str, path: str, verb: str) -> Verdict:
         """What becomes of the token; raises `ReviewFailed` and `TooManyReviews`."""
+        digest = self._digest(token.encode())
+        at_once = self._acquainted if digest in self._accepted else self._strangers
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
-                identity = await self._identity(token)
+                identity = await self._identity(token, digest, at_once)
                 if identity is None:
                     return Verdict.INVALID_TOKEN
-                allowed = await self._is_allowed(identity, path, verb)
+                allowed = await self._is_allowed(identity, path, verb, at_once)
         except TimeoutError as error:
             problem = f"there was no answer within {DEADLINE_SECONDS:g} s"
             raise ReviewFailed("silent", problem) from error
         return Verdict.ALLOWED if allowed else Verdict.FORBIDDEN
 
-    async def _identity(self, token: str) -> Identity | None:
-        digest = self._digest(token.encode())
+    async def _identity(
+        self, token: str, digest: bytes, at_once: asyncio.Semaphore
+    ) -> Identity | None:
         if self._refused.find(digest, self._now()):
             return None
         if known := self._accepted.find(digest, self._now()):
@@ -126,7 +131,7 @@ class Access:
         # One that was valid before is asked about whatever others do.
         if digest not in self._accepted and not self._allowance.take(self._now()):
             raise TooManyReviews
-        async with self._at_once:
+        async with at_once:
             if known := self._accepted.find(digest, self._now()):  # another request asked
                 return known
             identity = await self._reviews.authenticate(token)
@@ -137,12 +142,14 @@ class Access:
             self._accepted.keep(digest, identity, self._now() + ACCEPTED_SECONDS)
         return identity
 
-    async def _is_allowed(self, identity: Identity, path: str, verb: str) -> bool:
+    async def _is_allowed(
+        self, identity: Identity, path: str, verb: str, at_once: asyncio.Semaphore
+    ) -> bool:
         digest = self._digest(msgspec.json.encode((asdict(identity), path, verb)))
         known = self._rights.find(digest, self._now())
         if known is not None:
             return known
-        async with self._at_once:
+        async with at_once:
             known = self._rights.find(digest, self._now())
             if known is not None:
                 return known

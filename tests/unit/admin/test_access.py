@@ -8,6 +8,7 @@ import pytest
 from epp.admin import access as module
 from epp.admin.access import Access, TooManyReviews, Verdict
 from epp.support.access import Identity, ReviewFailed
+from tests.fakes.eventually import eventually
 
 READER = Identity(username="prometheus", groups=("system:authenticated",))
 OTHER = Identity(username="other")
@@ -159,6 +160,25 @@ async def test_made_up_tokens_keep_nobody_out_who_was_let_in_before(
             await verdicts(access, (f"made-up-{clock.now}-{n}" for n in range(100)))
 
         assert await verdicts(access, ["reader"]) == [Verdict.ALLOWED]
+
+
+async def test_made_up_tokens_that_wait_for_answers_let_those_pass_who_were_let_in_before(
+    access: Access, reviews: FakeReviews, clock: Clock
+) -> None:
+    await verdicts(access, ["reader"])
+    clock.now += 301
+    reviews.goes_on.clear()
+    made_up = [asyncio.create_task(verdicts(access, [f"made-up-{each}"])) for each in range(20)]
+    await eventually(lambda: "made-up-3" in reviews.asked)
+    reviews.asked.clear()
+
+    scrape = asyncio.create_task(verdicts(access, ["reader"]))
+    await eventually(lambda: bool(reviews.asked))
+
+    assert reviews.asked == ["reader"]
+    reviews.goes_on.set()
+    assert await scrape == [Verdict.ALLOWED]
+    await asyncio.gather(*made_up)
 
 
 async def test_no_more_answers_are_kept_than_there_is_room_for(
