@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,6 +27,7 @@ from epp.app.picking import Picking
 from epp.app.pool_events import PoolEvents
 from epp.app.pool_follower import PoolFollower
 from epp.app.request_path_settings import request_path_settings
+from epp.app.tracing import open_tracing
 from epp.app.views import Views
 from epp.datastore.datastore import Datastore, Snapshot
 from epp.gateway.health import HealthState
@@ -73,6 +75,7 @@ class Application:
         )
         self._datastore.subscribe(self._events.changed)
         self._requests: BackgroundStream | None = None
+        self._tracing = open_tracing(os.environ) if options.tracing else None
         self._path = build_request_path(
             self._datastore,
             self._metrics,
@@ -81,6 +84,7 @@ class Application:
             request_log=self._request_log(request_log_stream),
             plan=self._picking.plan,
             note_request=self._picking.data_layer.note_request,
+            tracer=None if self._tracing is None else self._tracing.tracer,
         )
         self._background = TaskOwner()
         self._follower = PoolFollower(
@@ -226,6 +230,8 @@ class Application:
         await self._follower.close()
         if self._requests is not None:
             self._requests.close()
+        if self._tracing is not None:
+            await self._tracing.close()
 
     def _request_log(self, stream: TextIO | None) -> RequestLog | None:
         if not self._options.request_log:

@@ -25,7 +25,7 @@ class Section(StrEnum):
     LIMITS = "Deadlines and limits"
     SHUTDOWN = "Shutdown"
     ANSWERS = "What gateway and client are told"
-    OBSERVABILITY = "Logs and metrics"
+    OBSERVABILITY = "Logs, metrics and traces"
     DIAGNOSIS = "What to examine, and how to tell"
     ELSEWHERE = "Flags of other Endpoint Pickers without a counterpart"
 

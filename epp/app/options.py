@@ -321,6 +321,14 @@ class ServeOptions:
     enable_grpc_stream_metrics: Annotated[
         bool, Flag(Section.OBSERVABILITY, "gauge, duration and result codes of ext_proc streams")
     ] = False
+    tracing: Annotated[
+        bool,
+        Flag(
+            Section.OBSERVABILITY,
+            "OpenTelemetry spans of requests, if OTEL_TRACES_EXPORTER or the endpoint of a"
+            " collector is set",
+        ),
+    ] = True
     deprecated_metrics: Annotated[
         bool, Flag(Section.OBSERVABILITY, "write metrics under their deprecated names too")
     ] = True

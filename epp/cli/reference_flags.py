@@ -29,13 +29,6 @@ class ReferenceFlags:
             reason="there are no Go profiles here",
         ),
     ] = True
-    tracing: Annotated[
-        bool,
-        no_effect(
-            "OpenTelemetry traces",
-            reason="this version writes no traces",
-        ),
-    ] = True
     zap_encoder: Annotated[
         str,
         no_effect("json or console", reason=_GO_LOGGER, harmless=("json",)),

@@ -185,6 +185,7 @@ def test_a_charts_arguments_start_without_a_word() -> None:
         ha_enable_leader_election=True,
         config_file=Path("/config/default-plugins.yaml"),
         metrics_endpoint_auth=False,
+        tracing=False,
     )
 
 
@@ -282,7 +283,6 @@ def test_a_strange_group_of_pools_is_refused_with_what_is_allowed() -> None:
 @pytest.mark.parametrize(
     "argument",
     [
-        "--tracing",
         "--enable-pprof=true",
         "--zap-encoder=console",
         "--zap-devel",
