@@ -140,7 +140,8 @@ def _short(scorer: str) -> str:
 
 def _place(profile: ProfileResult) -> int | None:
     """Where the picked endpoint is among the candidates, if these were scored."""
+    picked = profile.picked  # which looks for it, too
     for index, candidate in enumerate(profile.candidates[: len(profile.totals)]):
-        if candidate is profile.picked:
+        if candidate is picked:
             return index
     return None
