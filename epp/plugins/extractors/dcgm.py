@@ -7,7 +7,7 @@ from epp.framework.data_types import GPU_UTILIZATION
 from epp.framework.endpoint import Endpoint
 from epp.framework.plugin import PluginContext, Stability
 from epp.plugins.extractors.metric_spec import MetricSpec
-from epp.plugins.extractors.page_scanner import labels_of, sample_lines
+from epp.plugins.extractors.page_scanner import labels_of
 
 _UTILIZATION = MetricSpec("DCGM_FI_DEV_GPU_UTIL")
 _PERCENT = 100.0
@@ -28,9 +28,7 @@ class DcgmExtractor(Extractor):
         pods = (b"", endpoint.pod_name.encode())
         percents = [
             value
-            for label_set, value, _ in _UTILIZATION.select(
-                sample_lines(payload, _UTILIZATION.needle)
-            )
+            for label_set, value, _ in _UTILIZATION.series_on(payload)
             if 0 <= value <= _PERCENT and labels_of(label_set).get(b"pod", b"") in pods
         ]
         if not percents:

@@ -8,7 +8,13 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from epp.plugins.extractors.page_scanner import Series, labels_of, needle_of, series_of
+from epp.plugins.extractors.page_scanner import (
+    Series,
+    labels_of,
+    needle_of,
+    sample_lines,
+    series_of,
+)
 
 ALLOWED = 'a metric name, or one with labels such as name{label="value"}'
 
@@ -33,6 +39,11 @@ class MetricSpec:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "needle", needle_of(self.name.encode()))
+
+    def series_on(self, page: bytes) -> list[Series]:
+        """The series on a page that have the labels."""
+        lines = sample_lines(page, self.needle)
+        return self.select(lines) if lines else []
 
     def select(self, lines: bytes) -> list[Series]:
         """The series among the sample lines of the family that have the labels."""

@@ -28,7 +28,7 @@ class SignalReader:
         """Name and labels of the line, if it was the family's only one."""
 
     def read(self, page: bytes, problems: list[str]) -> float | None:
-        """The number; None: it is not there. What is wrong with it is added to `problems`."""
+        """The number on the next page: see `NumberReader`."""
         for spec, family in self._families:
             lines = family.on(page)
             if not lines:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 from epp.plugins.extractors.metric_spec import MetricSpec
-from epp.plugins.extractors.page_scanner import MAX_SERIES, Series, labels_of, sample_lines
+from epp.plugins.extractors.page_scanner import MAX_SERIES, Series, labels_of
 
 Combination = Literal["first", "sum", "mean", "max"]
 """How several series become one number. `first`: that of the newest timestamp, else the first
@@ -43,11 +43,9 @@ class Signal:
     number; empty: all series are different things."""
 
     def read(self, page: bytes, problems: list[str]) -> float | None:
-        """The number; None: it is not there. What is wrong with it is added to `problems`."""
+        """The number on a page: see `NumberReader`."""
         for spec in self.specs:
-            lines = sample_lines(page, spec.needle)
-            series = spec.select(lines) if lines else None
-            if series:
+            if series := spec.series_on(page):
                 return self.combined(series, spec, problems)
         return None
 
