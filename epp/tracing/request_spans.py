@@ -12,7 +12,6 @@ from epp.tracing.stage_spans import add_stages
 if TYPE_CHECKING:
     from epp.framework.errors import Rejection
     from epp.framework.request import InferenceRequest
-    from epp.framework.scheduling import SchedulingResult
     from epp.request_control.active_request import ActiveRequest
     from epp.tracing.span import AttributeValue, SpanList
 
@@ -35,7 +34,6 @@ def add_orchestration(
     spans: SpanList,
     parent: int,
     request: InferenceRequest,
-    result: SchedulingResult | None,
     ended_at: float,
     error: str | None = None,
 ) -> None:
@@ -59,6 +57,7 @@ def add_orchestration(
     common = request_attributes(request)
     for name, profile in trail.unpicked:
         add_unpicked(spans, span_id, name, profile, common)
+    result = trail.result
     if result is not None:
         for name, profile in result.profiles.items():
             add_profile(spans, span_id, name, profile, common)

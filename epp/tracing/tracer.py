@@ -116,8 +116,7 @@ class Trace:
     def ended(self, active: ActiveRequest, cause: TerminationCause) -> None:
         """A request that had been answered is over."""
         spans, now = SpanList(self._new_span_id), self._now()
-        answered_at = active.answered_at or now
-        add_orchestration(spans, self._span_id, active.request, active.result, answered_at)
+        add_orchestration(spans, self._span_id, active.request, active.answered_at or now)
         self._write(spans, now, end_attributes(active, cause), error_at_end(active, cause))
 
     def rejected(self, request: InferenceRequest | None, rejection: Rejection) -> None:
@@ -125,7 +124,7 @@ class Trace:
         spans, now = SpanList(self._new_span_id), self._now()
         error = rejection.log_message
         if request is not None:
-            add_orchestration(spans, self._span_id, request, None, now, error)
+            add_orchestration(spans, self._span_id, request, now, error)
         self._write(spans, now, rejection_attributes(request, rejection), error)
 
     def left(self) -> None:

@@ -21,6 +21,7 @@ from epp.datastore.pods import Pod
 from epp.framework.endpoint import Endpoint, EndpointMetrics
 from epp.framework.plugin import Plugin
 from epp.observability.metrics import Metrics
+from epp.request_control.tracing import RequestTracer
 from epp.transport.streams import MessageLimits
 from tests.fakes.eventually import eventually
 from tests.fakes.gateway_client import Exchange, GatewayClient, gateway_client
@@ -175,6 +176,7 @@ async def running_picker(
     seed: int = 1,
     message_limits: MessageLimits | None = None,
     now: Callable[[], float] = time.monotonic,
+    tracer: RequestTracer | None = None,
     **parts: Any,
 ) -> AsyncIterator[Picker]:
     """Serve the given endpoints until the block is left; then nothing may be left over.
@@ -199,6 +201,7 @@ async def running_picker(
         rng=rng,
         request_log=records,  # type: ignore[arg-type]  # keeps records instead of writing them
         now=now,
+        tracer=tracer,
     )
     if synced:
         with datastore.batch():
