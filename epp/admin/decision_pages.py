@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import web
 
-from epp.admin.decision_view import DecisionList, Problem
+from epp.admin.decision_view import DecisionList, Problem, Summary
 from epp.admin.decision_viewing import summary_of, view_decision
 from epp.admin.dry_run import MOST_DRY_RUN_BYTES, DryRunError, read_dry_run
 
@@ -23,6 +23,7 @@ DEFAULT_LIMIT = 50
 MOST_TOLD = 8
 """Decisions told of one request id."""
 READ_SECONDS = 10.0
+_PER_TURN = 50
 
 
 class DecisionPages:
@@ -43,7 +44,7 @@ class DecisionPages:
         """Serve them."""
         router.add_get("/decisions", self._last, allow_head=False)
         router.add_post("/decisions/dry-run", self._dry_run)
-        router.add_get("/decisions/{request_id:.+}", self._of_request, allow_head=False)
+        router.add_get("/decisions/{request_id:(?s:.+)}", self._of_request, allow_head=False)
 
     async def _last(self, request: web.Request) -> web.Response:
         if self._decisions is None:
@@ -59,7 +60,7 @@ class DecisionPages:
             DecisionList(
                 size=self._decisions.size,
                 kept=len(self._decisions),
-                decisions=[summary_of(each, now) for each in self._decisions.last(limit)],
+                decisions=await _summaries(self._decisions.last(limit), now),
             )
         )
 
@@ -108,6 +109,16 @@ class DecisionPages:
         finally:
             self._is_rehearsing = False
         return _json(view_decision(decision, self._now()))
+
+
+async def _summaries(decisions: Sequence[Decision], now: float) -> list[Summary]:
+    """One for each, in turns of the event loop: many must not hold up requests."""
+    summaries: list[Summary] = []
+    for start in range(0, len(decisions), _PER_TURN):
+        turn = decisions[start : start + _PER_TURN]
+        summaries += [summary_of(each, now) for each in turn]
+        await asyncio.sleep(0)
+    return summaries
 
 
 def _not_kept() -> web.Response:

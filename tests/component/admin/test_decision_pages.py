@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 from urllib.parse import quote
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from epp.admin.admin_pages import admin_pages
 from epp.admin.decision_pages import DecisionPages
@@ -15,7 +17,7 @@ from epp.admin.dry_run import MOST_DRY_RUN_BYTES
 from epp.admin.http_port import HttpPort
 from epp.admin.pool_view import PoolView
 from epp.app.assembly import RequestPathSettings
-from epp.request_control.decision_log import Decision
+from epp.request_control.decision_log import Decision, DecisionLog
 from epp.request_control.incoming import IncomingRequest
 from tests.fakes.decided import Decided, incoming
 
@@ -33,8 +35,11 @@ class Port:
         self,
         picker: Decided,
         rehearse: Callable[[IncomingRequest], Awaitable[Decision]] | None = None,
+        *,
+        decisions: DecisionLog | None = None,
     ) -> None:
-        pages = DecisionPages(picker.path.decisions, rehearse or picker.path.rehearsal.run)
+        kept = picker.path.decisions if decisions is None else decisions
+        pages = DecisionPages(kept, rehearse or picker.path.rehearsal.run)
         self._port = HttpPort(admin_pages(no_pool, pages), "127.0.0.1", 0, port_flag="--admin-port")
         self.session: aiohttp.ClientSession
 
@@ -47,7 +52,7 @@ class Port:
         await self.session.close()
         await self._port.stop()
 
-    async def get(self, path: str) -> tuple[int, Any]:
+    async def get(self, path: str | URL) -> tuple[int, Any]:
         async with self.session.get(path) as response:
             return response.status, await response.json()
 
@@ -85,6 +90,43 @@ async def test_the_last_decisions_are_listed_newest_first(picker: Decided, port:
     assert page["decisions"][0]["outcome"] == "picked"
 
 
+async def test_many_decisions_are_told_in_turns(picker: Decided) -> None:
+    told_in: list[int] = []
+    turns = 0
+
+    class Watched(tuple[Decision, ...]):
+        def __getitem__(self, place: Any) -> Any:
+            told_in.append(turns)
+            return super().__getitem__(place)
+
+    def count_turns() -> None:
+        nonlocal turns
+        turns += 1
+        counting.append(asyncio.get_running_loop().call_soon(count_turns))
+
+    counting: deque[asyncio.Handle] = deque(maxlen=1)
+    for _ in range(150):
+        picker.decide()
+    kept = _Log(Watched(picker.log.last(150)))
+    count_turns()
+
+    async with Port(picker, decisions=kept) as port:
+        _, page = await port.get("/decisions?limit=150")
+    counting[0].cancel()
+
+    assert len(page["decisions"]) == 150
+    assert len(set(told_in)) == 3
+
+
+class _Log(DecisionLog):
+    def __init__(self, decisions: Sequence[Decision]) -> None:
+        super().__init__(256)
+        self._decisions = decisions
+
+    def last(self, count: int) -> Sequence[Decision]:
+        return self._decisions
+
+
 @pytest.mark.parametrize("limit", ["0", "-1", "x", "", "9999999", "٣"])
 async def test_a_limit_that_is_none_is_refused(port: Port, limit: str) -> None:
     status, page = await port.get(f"/decisions?limit={limit}")
@@ -93,13 +135,13 @@ async def test_a_limit_that_is_none_is_refused(port: Port, limit: str) -> None:
     assert page["error"].endswith("must be a number from 1 to 999999")
 
 
-@pytest.mark.parametrize("request_id", ["a", "dry-run", "a/b?c d", "ü"])
+@pytest.mark.parametrize("request_id", ["a", "dry-run", "a/b?c d", "ü", "a\nb", "%2F"])
 async def test_a_request_is_found_by_whatever_id_it_had(
     picker: Decided, port: Port, request_id: str
 ) -> None:
     picker.decide(incoming(headers={"x-request-id": request_id}))
 
-    status, page = await port.get(f"/decisions/{quote(request_id, safe='')}")
+    status, page = await port.get(URL(f"/decisions/{quote(request_id, safe='')}", encoded=True))
 
     assert status == 200
     [decision] = page
