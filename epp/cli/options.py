@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Any
 
@@ -95,6 +96,11 @@ def _warnings(
         yield from _idle(flags, values, _OF_TLS, "--secure-serving=false")
     if options.refresh_metrics_interval < SHORTEST_REFRESH:
         yield f"--refresh-metrics-interval is raised to {format_duration(SHORTEST_REFRESH)}"
+    if not ip_address(options.admin_address).is_loopback:
+        yield (
+            f"--admin-address={options.admin_address}: the admin port asks nobody who they are, so"
+            " whoever reaches it reads request ids, models, endpoints and the configuration"
+        )
     if options.enable_cert_reload and options.cert_path is None:
         yield "--enable-cert-reload has no effect without --cert-path"
 

@@ -63,7 +63,7 @@ class Acceptor(Generic[Connection]):
         self._shutdown_seconds = _SHUTDOWN_SECONDS if tls is not None else None
         self._max_connections = max_connections
         self._tasks = TaskOwner()
-        self._excess = _Excess(max_connections)
+        self._excess = _Excess(listening.getsockname()[1], max_connections)
 
     def start(self) -> None:
         """Accept from now on."""
@@ -123,7 +123,8 @@ class Acceptor(Generic[Connection]):
 class _Excess:
     """Tells of connections over the limit, but not of each."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, port: int, limit: int) -> None:
+        self._port = port
         self._limit = limit
         self._closed = 0
         self._silent_until = float("-inf")
@@ -135,6 +136,7 @@ class _Excess:
             self._silent_until = now + _SECONDS_BETWEEN_WARNINGS
             log.warning(
                 "too many connections, those that come are closed",
+                port=self._port,
                 limit=self._limit,
                 closed=self._closed,
             )

@@ -96,7 +96,7 @@ async def test_a_connection_over_the_limit_is_closed_at_once_and_others_live_on(
                 assert (await read_to_the_end(fourth)).startswith(b"HTTP/1.1 ")
             second.close()
     (line,) = [line for line in logs if line["event"].startswith("too many connections")]
-    assert line["limit"] == 2
+    assert (line["port"], line["limit"]) == (port, 2)
 
 
 @both_ports

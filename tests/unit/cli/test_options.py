@@ -131,6 +131,19 @@ def test_the_pool_file_alone_is_enough_to_start() -> None:
     assert command.warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("address", "is_warned_about"),
+    [("127.0.0.1", False), ("::1", False), ("127.8.0.1", False), ("0.0.0.0", True), ("::", True)],
+)
+def test_an_admin_port_that_others_reach_is_warned_about(
+    address: str, is_warned_about: bool
+) -> None:
+    warnings = parse_serve([*POOL, f"--admin-address={address}"]).warnings
+
+    told = [text for text in warnings if text.startswith(f"--admin-address={address}: ")]
+    assert len(told) == is_warned_about
+
+
 def test_an_empty_admin_address_opens_the_port_to_nobody_else() -> None:
     assert parse_serve([*POOL, "--admin-address="]).options.admin_address == "127.0.0.1"
 
