@@ -272,13 +272,14 @@ class GatewayClient:
         request_mode: str | None = "FULL_DUPLEX_STREAMED",
         response_mode: str = "FULL_DUPLEX_STREAMED",
         observability_mode: bool = False,
+        grpc_metadata: Sequence[tuple[str, str]] = (),
     ) -> Exchange:
         """A new stream; without a mode there is no `protocol_config`."""
         first = wire.ProcessingRequest(observability_mode=observability_mode)
         if request_mode is not None:
             first.protocol_config.CopyFrom(body_modes(request_mode, response_mode))
             first.protocol_config.SetInParent()
-        return Exchange(self._method(), first)
+        return Exchange(self._method(metadata=tuple(grpc_metadata)), first)
 
 
 @asynccontextmanager
