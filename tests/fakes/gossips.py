@@ -9,6 +9,7 @@ from typing import Any
 
 from epp.framework.errors import ErrorCode, Rejection
 from epp.framework.plugin import Plugin
+from epp.framework.request import InferenceRequest
 from epp.framework.request_control import (
     Admitter,
     DataProducer,
@@ -21,7 +22,7 @@ from epp.framework.request_control import (
     Screener,
 )
 from epp.framework.request_handling import Parser
-from epp.framework.scheduling import Filter, Picker, ProfileHandler, Scorer
+from epp.framework.scheduling import Filter, Picker, ProfileHandler, SchedulingResult, Scorer
 
 SECRET = "s3cr3t"
 """What a client sends, wherever it may send something."""
@@ -42,6 +43,25 @@ CONTRACTS: dict[type[Plugin], tuple[str, ...]] = {
     Picker: ("pick",),
     ProfileHandler: ("pick", "process"),
 }
+
+
+class Trap(dict[str, Any]):
+    """Metadata that raise what nobody has reckoned with when they are looked at."""
+
+    def __init__(self) -> None:
+        super().__init__({"a": {}})
+
+    def items(self) -> Any:
+        raise LookupError(SECRET)
+
+
+class Trapper(PreRequest):
+    """Makes the stream fail after the pick."""
+
+    type = "trapper"
+
+    def pre_request(self, request: InferenceRequest, result: SchedulingResult) -> None:
+        request.dynamic_metadata = Trap()
 
 
 def rejection() -> Exception:

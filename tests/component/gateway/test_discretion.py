@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import grpc
 import msgspec
 import pytest
 
@@ -35,7 +36,7 @@ from epp.observability.request_log import console_line, json_line
 from epp.request_control.director_settings import DirectorSettings
 from epp.support.loop_faults import tell_of_fault
 from tests.fakes.gateway_client import Exchange
-from tests.fakes.gossips import SECRET, bug, gossips, rejection
+from tests.fakes.gossips import SECRET, Trapper, bug, gossips, rejection
 from tests.fakes.logs import logging_as_it_was
 from tests.fakes.picker import Picker, running_picker
 
@@ -293,6 +294,20 @@ async def test_plugins_that_tell_what_they_were_told(
         faults = [line for line in lines if re.search("(plugin|phase|picking) failed", line)]
         assert [line for line in faults if "id-1" not in line] == []
         assert faults or made is rejection, plugin.type
+
+
+async def test_a_stream_that_fails(log_format: LogFormat) -> None:
+    async with telling(log_format, "plugins: [{type: trapper}]", (Trapper,)) as told:
+        exchange = told.picker.exchange()
+        body = b'{"model":"m","prompt":"s3cr3t"}'
+        await exchange.post(body, {**ORDINARY, "x-request-id": "id-1"})
+        assert await exchange.status() is grpc.StatusCode.INTERNAL
+        await told.picker.settled()
+
+        assert told.is_discreet()
+        [line] = [line for line in told.text.splitlines() if "stream handler failed" in line]
+        assert "id-1" in line
+        assert "LookupError" in told.text
 
 
 async def test_the_search_finds_what_is_told(log_format: LogFormat) -> None:
