@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -193,8 +194,70 @@ class Gateway(Program):
         }
 
 
-class Stack:
-    """Envoy in front of pickers in front of model servers. A context that ends them all."""
+class PickersBehindEnvoy(ABC):
+    """Pickers, and Envoy in front of them. A context that ends them all."""
+
+    def __init__(
+        self, folder: Path, ports: PortSource, pickers: Sequence[Picker], **settings: Any
+    ) -> None:
+        """`settings`: those of Envoy that are not about addresses of these processes."""
+        self.pickers = list(pickers)
+        listener, admin = Address(LOOPBACK, ports.take()), Address(LOOPBACK, ports.take())
+        of_envoy = EnvoySettings(
+            listener=listener,
+            admin=admin,
+            pickers=tuple(picker.ext_proc for picker in self.pickers),
+            **settings,
+        )
+        bootstrap = ["--config-yaml", json.dumps(envoy_bootstrap(of_envoy))]
+        self.gateway = Gateway("envoy", folder, bootstrap, listener=listener, admin=admin)
+
+    @property
+    def url(self) -> str:
+        return self.gateway.url
+
+    @property
+    def picker(self) -> Picker:
+        """The first picker."""
+        return self.pickers[0]
+
+    def __enter__(self) -> Self:
+        try:
+            for picker in self.pickers:
+                picker.start()
+            # Envoy tries again only a second after a first health check that failed.
+            self._wait_for_pickers()
+            self.gateway.start()
+            wait_until(self.gateway.is_live, "Envoy", self.gateway)
+            self._wait_for_health()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    @abstractmethod
+    def _wait_for_pickers(self) -> None:
+        """Wait until pickers pass health checks, as many as will."""
+
+    @abstractmethod
+    def _wait_for_health(self) -> None:
+        """Wait until Envoy has found them healthy."""
+
+    def _end(self) -> None:
+        for program in (self.gateway, *self.pickers):
+            program.kill()
+
+
+class Stack(PickersBehindEnvoy):
+    """Envoy in front of pickers in front of model servers."""
 
     def __init__(
         self,
@@ -223,15 +286,14 @@ class Stack:
         self.write_pool(servers if pool is None else pool, fail_open=fail_open)
         pool_flags = [f"--pool-file={self.pool_file}"] if has_pool_file else []
         security = ["--secure-serving"] if tls else []
-        self.pickers = [
+        made = [
             Picker(f"epp-{number}", folder, pool_flags, ports, [*security, *picker_flags])
             for number in range(1, pickers + 1)
         ]
-        listener, admin = Address(LOOPBACK, ports.take()), Address(LOOPBACK, ports.take())
-        settings = EnvoySettings(
-            listener=listener,
-            admin=admin,
-            pickers=tuple(picker.ext_proc for picker in self.pickers),
+        super().__init__(
+            folder,
+            ports,
+            made,
             endpoints=self.servers,
             fail_open=fail_open,
             access_log=str(self.access_log),
@@ -239,40 +301,13 @@ class Stack:
             response_bodies=response_bodies,
             epp_tls=tls,
         )
-        bootstrap = ["--config-yaml", json.dumps(envoy_bootstrap(settings))]
-        self.gateway = Gateway("envoy", folder, bootstrap, listener=listener, admin=admin)
 
-    @property
-    def url(self) -> str:
-        return self.gateway.url
+    def _wait_for_pickers(self) -> None:
+        for picker in self.pickers:
+            picker.wait_for_line('"serving"')
 
-    @property
-    def picker(self) -> Picker:
-        """The first picker."""
-        return self.pickers[0]
-
-    def __enter__(self) -> Self:
-        try:
-            for picker in self.pickers:
-                picker.start()
-            for picker in self.pickers:
-                # Envoy tries again only a second after a first health check that failed.
-                picker.wait_for_line('"serving"')
-            self.gateway.start()
-            wait_until(self.gateway.is_live, "Envoy", self.gateway)
-            self.wait_healthy(len(self.pickers))
-        except BaseException:
-            self._end()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._end()
+    def _wait_for_health(self) -> None:
+        self.wait_healthy(len(self.pickers))
 
     def wait_healthy(self, pickers: int) -> None:
         """Wait until this many pickers pass Envoy's health check."""
@@ -304,10 +339,6 @@ class Stack:
         new = self.pool_file.with_suffix(".new")
         new.write_text(yaml.safe_dump_all([pool, *objectives, entries]))
         new.replace(self.pool_file)
-
-    def _end(self) -> None:
-        for program in (self.gateway, *self.pickers):
-            program.kill()
 
 
 def _objective(name: str, priority: int) -> dict[str, Any]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx
 import openai
 
 from epp.standalone.envoy_clusters import Address
-from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
 from tests.fakes.kube_objects import inference_pool, pod, pod_status
 from tests.fakes.programs import wait_until
-from tests.fakes.stack import LOOPBACK, Gateway, Picker, PortSource, Simulator, sum_of
+from tests.fakes.stack import (
+    Picker,
+    PickersBehindEnvoy,
+    PortSource,
+    Simulator,
+    sum_of,
+)
 from tests.kube.caller import Caller
 
 
@@ -73,8 +76,8 @@ class Models:
         self._owner.delete(pod(name, namespace=self.namespace), gracePeriodSeconds="0")
 
 
-class ClusterStack:
-    """Envoy in front of pickers that follow a cluster. A context that ends them all."""
+class ClusterStack(PickersBehindEnvoy):
+    """Envoy in front of pickers that follow a cluster."""
 
     def __init__(
         self,
@@ -86,52 +89,18 @@ class ClusterStack:
         tls: bool = True,
     ) -> None:
         flags = [f"--secure-serving={str(tls).lower()}"]
-        self.pickers = [
+        made = [
             Picker(f"epp-{number}", folder, picker_flags, ports, flags)
             for number in range(1, pickers + 1)
         ]
-        listener, admin = Address(LOOPBACK, ports.take()), Address(LOOPBACK, ports.take())
-        settings = EnvoySettings(
-            listener=listener,
-            admin=admin,
-            pickers=tuple(picker.ext_proc for picker in self.pickers),
-            fail_open=False,
-            epp_tls=tls,
-        )
-        bootstrap = ["--config-yaml", json.dumps(envoy_bootstrap(settings))]
-        self.gateway = Gateway("envoy", folder, bootstrap, listener=listener, admin=admin)
+        super().__init__(folder, ports, made, fail_open=False, epp_tls=tls)
         self.client = openai.OpenAI(base_url=f"{self.url}/v1", api_key="none", max_retries=0)
 
-    @property
-    def url(self) -> str:
-        return self.gateway.url
+    def _wait_for_pickers(self) -> None:
+        wait_until(self._is_served, "a picker is ready", self.picker)
 
-    @property
-    def picker(self) -> Picker:
-        """The first picker."""
-        return self.pickers[0]
-
-    def __enter__(self) -> Self:
-        try:
-            for picker in self.pickers:
-                picker.start()
-            # Envoy tries again only a second after a first health check that failed.
-            wait_until(self._is_served, "a picker is ready", self.picker)
-            self.gateway.start()
-            wait_until(self.gateway.is_live, "Envoy", self.gateway)
-            wait_until(lambda: len(self.gateway.checked_pickers()) == 1, "a healthy picker")
-        except BaseException:
-            self._end()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._end()
+    def _wait_for_health(self) -> None:
+        wait_until(lambda: len(self.gateway.checked_pickers()) == 1, "a healthy picker")
 
     def _is_served(self) -> bool:
         return any(
@@ -140,8 +109,7 @@ class ClusterStack:
 
     def _end(self) -> None:
         self.client.close()
-        for program in (self.gateway, *self.pickers):
-            program.kill()
+        super()._end()
 
 
 def pool_of(picker: Picker) -> dict[str, Any]:
