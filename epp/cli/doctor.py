@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from epp.app.flags import declarations_of
 from epp.app.pool_choice import NO_POOL
 from epp.cli.flag_pages import flag_lines
 from epp.cli.flags import UsageError, read_command_line
 from epp.cli.options import options_of, serve_flags
-from epp.cli.output import print_page
+from epp.cli.output import print_json, print_page, print_table
 from epp.diagnosis.doctor import CHECK_IDS, examine
 from epp.diagnosis.doctor_findings import Finding, Verdict, has
 from epp.diagnosis.doctor_options import DoctorOptions
@@ -65,7 +63,6 @@ def run_command(arguments: Sequence[str], environment: Mapping[str, str]) -> int
 
 def _print(findings: Sequence[Finding], output: str) -> None:
     if output == "json":
-        document = {"findings": findings}
-        print_page(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
+        print_json({"findings": findings})
     else:
-        print_page(doctor_table(findings))
+        print_table(doctor_table(findings))

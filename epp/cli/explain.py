@@ -16,7 +16,7 @@ from epp.admin.decision_view import DecisionList, DecisionPart
 from epp.admin.dry_run import DryRun
 from epp.cli.admin_port import NoAnswer, add_admin_argument, ask
 from epp.cli.flags import UsageError
-from epp.cli.output import complain, print_page
+from epp.cli.output import complain, print_json, print_table
 from epp.diagnosis.decision_text import decision_table, decision_text
 from epp.framework.errors import ConfigError
 from epp.observability.logging import configure_logging
@@ -85,11 +85,14 @@ def run_command(arguments: argparse.Namespace) -> int:
     if problems:
         raise UsageError(*problems)
     try:
-        page = asyncio.run(_told(arguments))
+        told = asyncio.run(_told(arguments))
     except NoAnswer as error:
         complain("epp explain", str(error))
         return NOT_TOLD
-    print_page(page)
+    if arguments.output == "json":
+        print_json(told)
+    else:
+        print_table(_text(told))
     return 0
 
 
@@ -111,19 +114,21 @@ def _contradictions(arguments: argparse.Namespace) -> list[str]:
     return problems
 
 
-async def _told(arguments: argparse.Namespace) -> str:
-    as_json = arguments.output == "json"
+async def _told(arguments: argparse.Namespace) -> DecisionList | DecisionPart | list[DecisionPart]:
     if arguments.body is not None:
         asked = msgspec.json.encode(_dry_run(arguments))
-        decision = await ask(arguments.admin, "/decisions/dry-run", DecisionPart, sent=asked)
-        return _json(decision) if as_json else decision_text(decision)
+        return await ask(arguments.admin, "/decisions/dry-run", DecisionPart, sent=asked)
     if arguments.request is None:
-        path = f"/decisions?limit={arguments.last}"
-        decisions = await ask(arguments.admin, path, DecisionList)
-        return _json(decisions) if as_json else decision_table(decisions)
+        return await ask(arguments.admin, f"/decisions?limit={arguments.last}", DecisionList)
     path = f"/decisions/{quote(arguments.request[:MOST_NAME], safe='')}"
-    found = await ask(arguments.admin, path, list[DecisionPart])
-    return _json(found) if as_json else "\n".join(map(decision_text, found))
+    return await ask(arguments.admin, path, list[DecisionPart])
+
+
+def _text(told: DecisionList | DecisionPart | list[DecisionPart]) -> str:
+    if isinstance(told, DecisionList):
+        return decision_table(told)
+    decisions = told if isinstance(told, list) else [told]
+    return "\n".join(map(decision_text, decisions))
 
 
 def _dry_run(arguments: argparse.Namespace) -> DryRun:
@@ -151,10 +156,6 @@ def _body(file: str) -> bytes:
 
 def _raw(document: object) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(document))
-
-
-def _json(document: object) -> str:
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
 def _as_text(argument: str) -> str:

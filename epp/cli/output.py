@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import TextIO
+
+import msgspec
 
 from epp.framework.errors import ConfigError
 from epp.observability.safe_text import printable
@@ -28,11 +31,33 @@ def print_page(text: str) -> None:
         raise ConfigError(f"the output can't be written: {error.strerror}") from error
 
 
+def print_table(text: str) -> None:
+    """Print text for people, with the terminal escapes that it may quote made plain."""
+    print_page(_plain(text))
+
+
+def print_json(document: object) -> None:
+    """Print a document for programs; it may be shown on a terminal, too."""
+    text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    print_page("".join(map(_as_in_json, text)) if _has_hidden(text) else text)
+
+
 def complain(program: str, *problems: str) -> None:
     """Tell of problems; they may quote anything, terminal escapes included."""
     for problem in problems:
-        text = "\n".join(map(printable, problem.split("\n")))
-        print(f"{program}: {text}", file=sys.stderr)
+        print(f"{program}: {_plain(problem)}", file=sys.stderr)
+
+
+def _plain(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def _has_hidden(text: str) -> bool:
+    return not all(map(str.isprintable, text.split("\n")))
+
+
+def _as_in_json(char: str) -> str:
+    return char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1]
 
 
 def _writable(text: str, stream: TextIO) -> str:

@@ -7,11 +7,9 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
-
 from epp.admin.pool_view import PoolView
 from epp.cli.admin_port import add_admin_argument
-from epp.cli.output import complain, print_page
+from epp.cli.output import complain, print_json, print_table
 from epp.cli.pool_readers import PoolUnreadable, read_cluster, read_file, read_running
 from epp.cli.pool_table import pool_table
 from epp.observability.logging import configure_logging
@@ -59,10 +57,10 @@ def run_command(arguments: argparse.Namespace) -> int:
         complain("epp pool show", str(error))
         return NOT_READY
     if arguments.output == "json":
-        print_page(msgspec.json.format(msgspec.json.encode(view), indent=2).decode() + "\n")
+        print_json(view)
     else:
         is_running = arguments.pool_name is None and arguments.pool_file is None
-        print_page(pool_table(view, has_load=is_running))
+        print_table(pool_table(view, has_load=is_running))
     return 0 if view.ready else NOT_READY
 
 

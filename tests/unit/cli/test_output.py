@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from epp.cli.output import complain, print_page
+from epp.cli.output import complain, print_json, print_page, print_table
 from epp.framework.errors import ConfigError
 
 
@@ -61,3 +62,19 @@ def test_problems_are_told_without_the_terminal_escapes_they_quote(
     complain("epp test", "one \x1b[31m\nmore \u202e", "two")
 
     assert capsys.readouterr().err == "epp test: one \\x1b[31m\nmore \\u202e\nepp test: two\n"
+
+
+def test_people_are_shown_no_terminal_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table("one \x1b[31m\ntwo \x9b31m\n")
+
+    assert capsys.readouterr().out == "one \\x1b[31m\ntwo \\x9b31m\n"
+
+
+def test_programs_read_what_no_terminal_understands(capsys: pytest.CaptureFixture[str]) -> None:
+    document = {"model": "é \x1b[31m \x9b31m \u202e \U000e0041", "list": [1, 2]}
+
+    print_json(document)
+
+    output = capsys.readouterr().out
+    assert json.loads(output) == document
+    assert output.startswith('{\n  "model": "é \\u001b[31m \\u009b31m \\u202e \\udb40\\udc41"')
