@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.applications import BODY
+from tests.fakes.applications import BODY, get
 from tests.fakes.console import BROWSER, DECISIONS, NO_BROWSER, Console, console_of, send
 from tests.fakes.gateway_client import gateway_client
+from tests.fakes.logs import logging_as_it_was
 
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(BROWSER is None, reason=NO_BROWSER)]
 MARKUP = "<img src=x onerror=alert(1)>"
@@ -101,6 +102,7 @@ async def test_the_keyboard_reaches_everything_in_the_order_of_the_page(console:
         *heads,
         "group Decisions",
         await page.evaluate("document.querySelector('.expander').textContent"),
+        "log-level",
         "As resolved",
         "document",
     ]
@@ -153,6 +155,44 @@ async def test_it_tells_why_the_picker_is_not_ready_and_that_it_is_gone(tmp_path
         gone = "document.querySelector('#connection').textContent.startsWith('No answer since ')"
         await console.page.wait_for(gone)
         console.page.complaints.clear()  # Chromium tells of connections that are refused
+
+
+async def test_the_log_level_is_shown_and_changed(console: Console) -> None:
+    page = console.page
+    level = "document.querySelector('#log-level').value"
+    note = "document.querySelector('#log-level-note').textContent"
+    choose = (
+        "(() => { const select = document.querySelector('#log-level');"
+        " select.value = '%s'; select.dispatchEvent(new Event('change')); })()"
+    )
+    await page.wait_for(f"{level} === 'info'")
+
+    with logging_as_it_was():
+        await page.evaluate(choose % "debug")
+        await page.wait_for(f"{note} === 'configured: info'")
+        told = await (await get(console.ports.admin, "/log-level")).json()
+        await page.evaluate(choose % "info")
+        await page.wait_for(f"{note} === ''")
+
+    assert told["level"] == "debug"
+    assert await page.evaluate(level) == "info"
+
+
+async def test_a_log_level_that_is_not_taken_is_put_back_and_told(console: Console) -> None:
+    page = console.page
+    await page.wait_for("document.querySelector('#log-level').value === 'info'")
+
+    await page.evaluate(
+        "(() => { const select = document.querySelector('#log-level');"
+        " select.append(new Option('loud')); select.value = 'loud';"
+        " select.dispatchEvent(new Event('change')); })()"
+    )
+
+    note = "document.querySelector('#log-level-note').textContent"
+    text = await page.wait_for(f"{note}.startsWith('not changed') && {note}")
+    assert text.startswith("not changed: level: 'loud': must be one of critical, ")
+    assert await page.evaluate("document.querySelector('#log-level').value") == "info"
+    page.complaints.clear()  # Chromium tells of every answer from 400 on
 
 
 async def test_a_rejection_tells_its_status_and_reason(console: Console) -> None:

@@ -3,6 +3,7 @@
 import { byId, setAttribute, setText } from "./dom.js";
 import { DecisionTable } from "./decisions.js";
 import { EndpointTable } from "./endpoints.js";
+import { showLogLevel } from "./log_level.js";
 import { showConfiguration, showPool, showReadiness } from "./overview.js";
 import { ask, Polling, ServerError } from "./polling.js";
 import { timeOfDay } from "./texts.js";
@@ -50,6 +51,7 @@ async function telling(round) {
 const pollings = [
   new Polling(SECOND, () => telling(() => Promise.all([readPool(), readDecisions()]))),
   new Polling(10 * SECOND, () => ask("configuration").then(showConfiguration, () => {})),
+  new Polling(10 * SECOND, () => ask("log-level").then(showLogLevel, () => {})),
 ];
 for (const polling of pollings) polling.start();
 

@@ -4,8 +4,9 @@ const PATIENCE = 5000;
 
 export class ServerError extends Error {}
 
-export async function ask(path) {
-  const response = await fetch(path, { signal: AbortSignal.timeout(PATIENCE), cache: "no-store" });
+export async function ask(path, options = {}) {
+  const patience = { signal: AbortSignal.timeout(PATIENCE), cache: "no-store" };
+  const response = await fetch(path, { ...patience, ...options });
   if (response.ok) return response.json();
   const problem = await response.json().catch(() => ({}));
   throw new ServerError(problem.error ?? `status ${response.status}`);
