@@ -85,7 +85,13 @@ class HttpConnection(web.RequestHandler):
     __slots__ = ("_on_lost", "_socket")
 
     def __init__(self, server: web.Server, on_lost: Callable[[HttpConnection], None]) -> None:
-        super().__init__(server, loop=asyncio.get_running_loop(), access_log=None)  # type: ignore[arg-type]  # None: no log
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]  # None: no log
+            # Of any request, to any page: a few megabytes would grow to gigabytes, in the loop.
+            auto_decompress=False,
+        )
         self._on_lost = on_lost
         self._socket: asyncio.Transport | None = None
 

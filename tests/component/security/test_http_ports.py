@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import logging
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -209,6 +210,21 @@ async def test_what_is_no_http_is_neither_sent_back_nor_logged(
     assert b"S3CRET" not in answer
     assert not caplog.records
     assert "S3CRET" not in repr(logs)
+
+
+async def test_a_body_is_taken_as_it_came_rather_than_decompressed() -> None:
+    async def echo(request: web.Request) -> web.Response:
+        return web.Response(body=await request.read())
+
+    pages = web.Application()
+    pages.router.add_post("/echo", echo)
+    body = gzip.compress(b"a" * 1000)
+    head = "POST /echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    head += f"Content-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
+    async with serving(pages) as port, connected(port, head.encode() + body) as client:
+        answer = await read_to_the_end(client)
+
+    assert answer.partition(b"\r\n\r\n")[2] == body
 
 
 BROWSER_HEADERS = {
