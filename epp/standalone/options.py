@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from epp.app.options import ErrorFormatName, FailureModeName
+from epp.app.flag_kinds import ErrorFormatName, FailureModeName
 from epp.standalone.envoy_clusters import Address
 
 

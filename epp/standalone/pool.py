@@ -14,7 +14,7 @@ from tempfile import NamedTemporaryFile
 
 import yaml
 
-from epp.app.options import FailureModeName
+from epp.app.flag_kinds import FailureModeName
 from epp.datastore.inference_pool import API_VERSION, KIND
 from epp.framework.errors import ConfigError
 from epp.standalone.envoy_clusters import Address

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from epp.app.options import FailureModeName
+from epp.app.flag_kinds import FailureModeName
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.pool import ModelServer, pool_document
 from tests.fakes.authorities import Authority

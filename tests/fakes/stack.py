@@ -15,7 +15,7 @@ from typing import Any, Self
 import httpx
 import yaml
 
-from epp.app.options import FailureModeName
+from epp.app.flag_kinds import FailureModeName
 from epp.standalone.envoy_binary import envoy_binary
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.envoy_config import MEBIBYTE, EnvoySettings, envoy_bootstrap
