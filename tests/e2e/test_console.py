@@ -66,6 +66,35 @@ async def test_names_that_clients_choose_stay_text(console: Console) -> None:
     assert await page.evaluate("document.querySelectorAll('img').length") == 0
 
 
+async def test_characters_that_nobody_sees_are_shown(console: Console) -> None:
+    page = console.page
+    await send(console, "\u202eone", "two\u200b")
+    await page.wait_for(f"{DECISIONS} === 1")
+
+    await page.evaluate("document.querySelector('.expander').click()")
+    await page.wait_for("document.querySelector('.detail tbody')")
+
+    assert "request \\u202eone \N{MIDDLE DOT}" in await page.text(".detail")
+    cells = "[...document.querySelectorAll('#decisions-rows td.name')].map((each) => each.title)"
+    assert await page.evaluate(cells) == ["\\u202eone", "two\\u200b"]
+    assert "\n" in await page.text("#document")
+
+
+async def test_of_an_id_that_comes_again_and_again_no_other_decision_is_told(
+    console: Console,
+) -> None:
+    page = console.page
+    for number in range(9):
+        await send(console, "again", f"m{number}")
+    await page.wait_for(f"{DECISIONS} === 9")
+
+    await page.evaluate("document.querySelectorAll('.expander').forEach((each) => each.click())")
+    await page.wait_for("document.querySelectorAll('.detail tbody').length === 8")
+
+    told = "document.querySelector('#decisions-rows').lastChild.textContent"
+    await page.wait_for(f"{told} === 'Only the last 8 decisions of an id are told.'")
+
+
 async def test_nothing_is_asked_of_anybody_else(console: Console) -> None:
     await send(console, "request-1")
     await console.page.wait_for(f"{DECISIONS} === 1")

@@ -9,10 +9,12 @@ const COLUMNS = 7;
 const OUTCOME_CLASSES = { picked: "good", "fail-open": "warn", rejected: "bad" };
 
 // Ids may come again: what never changes of a decision tells them apart, and then their order.
+const keyOf = (d) => JSON.stringify([d.requestId, d.path, d.model, d.seconds, d.outcome, d.endpoints]);
+
 function keysOf(decisions) {
   const seen = new Map();
   return decisions.map((d) => {
-    const key = JSON.stringify([d.requestId, d.path, d.model, d.seconds, d.outcome, d.endpoints]);
+    const key = keyOf(d);
     const count = seen.get(key) ?? 0;
     seen.set(key, count + 1);
     return `${key}${count}`;
@@ -98,8 +100,9 @@ export class DecisionTable {
     entry.button.setAttribute("aria-controls", id);
     try {
       const found = await ask(`decisions/${encodeURIComponent(entry.decision.requestId)}`);
-      const same = found.find((each) => each.seconds === entry.decision.seconds) ?? found[0];
-      cell.replaceChildren(...decisionDetail(same));
+      const same = found.find((each) => keyOf(each) === keyOf(entry.decision));
+      if (same) cell.replaceChildren(...decisionDetail(same));
+      else setText(cell, `Only the last ${found.length} decisions of an id are told.`);
     } catch (error) {
       setText(cell, error.message);
     }

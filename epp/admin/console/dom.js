@@ -1,22 +1,27 @@
 // The few ways in which this page is changed; whatever comes from outside is only ever text.
 
+// Marks that turn the direction of text, and characters that nobody sees, would let one name pass for another.
+const HIDDEN = /[^\P{C}\n]|[\p{Zl}\p{Zp}]/gu;
+const plain = (text) => String(text).replace(HIDDEN, (c) => `\\u${c.codePointAt(0).toString(16).padStart(4, "0")}`);
+
 export const byId = (id) => document.getElementById(id);
 
 export function element(name, { text, ...attributes } = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) setAttribute(made, key, value);
-  if (text !== undefined) made.textContent = text;
+  if (text !== undefined) made.textContent = plain(text);
   made.append(...children);
   return made;
 }
 
 export function setText(target, text) {
-  if (target.textContent !== text) target.textContent = text;
+  const shown = plain(text);
+  if (target.textContent !== shown) target.textContent = shown;
 }
 
 export function setAttribute(target, name, value) {
   if (value === null || value === undefined || value === false) target.removeAttribute(name);
-  else if (target.getAttribute(name) !== String(value)) target.setAttribute(name, value);
+  else if (target.getAttribute(name) !== plain(value)) target.setAttribute(name, plain(value));
 }
 
 export function setList(list, texts) {
