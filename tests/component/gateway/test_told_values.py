@@ -15,11 +15,12 @@ from epp.framework.request import InferenceRequest, InferenceResponse
 from epp.framework.request_control import PreRequest, ResponseMetadata
 from epp.framework.scheduling import SchedulingResult
 from epp.observability.log_level import LogLevelSwitch
+from epp.observability.logging import LogLevel
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.explanation import MOST_TEXT
 from epp.request_control.response_headers import ResponseSettings
 from tests.fakes.gateway_client import Answer, Exchange
-from tests.fakes.logs import awaitable_logs, until_logged
+from tests.fakes.logs import awaitable_logs, logging_as_it_was, until_logged
 from tests.fakes.picker import Picker, running_picker
 
 BODY = b'{"model":"m","prompt":"what nobody may read"}'
@@ -247,3 +248,19 @@ async def test_the_decision_is_a_line_of_the_debug_log() -> None:
         assert "nobody" not in str(line)
         exchange.cancel()
         await picker.settled()
+
+
+async def test_the_debug_log_follows_the_level_while_the_process_runs() -> None:
+    level = LogLevelSwitch("info")
+    levels: tuple[LogLevel, ...] = ("info", "debug", "info")
+    settings = RequestPathSettings(director=DirectorSettings(log_level=level))
+    with logging_as_it_was(), awaitable_logs() as lines:
+        async with running_picker((ONE, TWO), config=BUILT_IN, settings=settings) as picker:
+            for wanted in levels:
+                level.use(wanted)
+                exchange = await picked(picker, {"x-request-id": f"at {wanted}"})
+                exchange.cancel()
+                await picker.settled()
+
+    told = [lines.get_nowait() for _ in range(lines.qsize())]
+    assert [line["request_id"] for line in told if line["event"] == "decided"] == ["at debug"]
