@@ -129,7 +129,7 @@ def _judge_health_checks(cluster: Part) -> Iterator[Finding]:
 def judge_routes(dump: EnvoyDump, *, is_full_duplex: bool) -> Iterator[Finding]:
     """What routes to picked endpoints do to long answers and to bodies."""
     names = {cluster["name"] for cluster in destination_clusters(dump)}
-    routes = [each["route"] for each in dump.routes if each["route"].get("cluster") in names]
+    routes = [each["route"] for each in dump.routes if str(each["route"].get("cluster")) in names]
     short = [each for each in routes if 0 < seconds(each.get("timeout"), _ROUTE_TIMEOUT) <= 60]
     if short:
         least = min(seconds(each.get("timeout"), _ROUTE_TIMEOUT) for each in short)
