@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,13 @@ Manifests = list[dict[str, Any]]
 
 def rendered(overlay: str, namespace: str, folder: Path, *components: str) -> Manifests:
     """As a user adapts it: by an overlay of their own that names the namespace."""
-    return _built({"resources": [overlay], "components": list(components)}, namespace, folder)
+    kustomization: dict[str, Any] = {"resources": [overlay], "components": list(components)}
+    if overlay == "overlays/ha":
+        name = f"epp-{namespace}-model-servers.llm-d.ai"
+        patch = [{"op": "replace", "path": "/rules/1/resourceNames/0", "value": name}]
+        target = {"kind": "Role", "name": "epp-leader-election"}
+        kustomization["patches"] = [{"target": target, "patch": yaml.safe_dump(patch)}]
+    return _built(kustomization, namespace, folder)
 
 
 def rendered_as_documented(overlay: str, namespace: str, folder: Path) -> Manifests:
@@ -70,12 +77,13 @@ def _built(kustomization: dict[str, Any], namespace: str, folder: Path) -> Manif
 
 
 class ServiceAccount:
-    """The picker's service account, and the folder with its token in a pod."""
+    """A service account, the picker's as a rule, and the folder with its token in a pod."""
 
-    def __init__(self, control_plane: ControlPlane, namespace: str, uid: str, folder: Path) -> None:
+    def __init__(
+        self, control_plane: ControlPlane, stored: Mapping[str, Any], folder: Path
+    ) -> None:
         self._control_plane = control_plane
-        self._namespace = namespace
-        self._uid = uid
+        self._names = stored["metadata"]
         self._folder = folder
         shutil.copy(control_plane.credentials.ca, folder / "ca.crt")
         self.write_token()
@@ -83,7 +91,10 @@ class ServiceAccount:
     def token(self, *, expires_in_seconds: float = 3600) -> str:
         """A new token; a negative time makes one that has expired already."""
         return self._control_plane.credentials.token_of(
-            self._namespace, "epp", self._uid, expires_in_seconds=expires_in_seconds
+            self._names["namespace"],
+            self._names["name"],
+            self._names["uid"],
+            expires_in_seconds=expires_in_seconds,
         )
 
     def write_token(self, *, expires_in_seconds: float = 3600) -> None:
@@ -107,16 +118,23 @@ def install(
 ) -> ServiceAccount:
     """Apply an overlay to a namespace; `folder` is for its files."""
     manifests = rendered(overlay, namespace, folder)
-    return install_manifests(manifests, admin, control_plane, namespace, folder)
+    return install_manifests(manifests, admin, control_plane, folder)
 
 
 def install_manifests(
-    manifests: Manifests, admin: Caller, control_plane: ControlPlane, namespace: str, folder: Path
+    manifests: Manifests, admin: Caller, control_plane: ControlPlane, folder: Path
 ) -> ServiceAccount:
     """Apply what was rendered."""
     stored = [admin.apply(manifest) for manifest in manifests]
-    (uid,) = [each["metadata"]["uid"] for each in stored if each["kind"] == "ServiceAccount"]
-    return ServiceAccount(control_plane, namespace, uid, folder)
+    accounts = {
+        each["metadata"]["name"]: each for each in stored if each["kind"] == "ServiceAccount"
+    }
+    names = [
+        each["spec"]["template"]["spec"]["serviceAccountName"]
+        for each in manifests
+        if each["kind"] == "Deployment"
+    ]
+    return ServiceAccount(control_plane, accounts[names[0] if names else "epp"], folder)
 
 
 def the_one(manifests: Manifests, kind: str) -> dict[str, Any]:
@@ -158,15 +176,15 @@ def flags_of(manifests: Manifests) -> list[str]:
     return flags
 
 
-def command_of(manifests: Manifests, namespace: str) -> ServeCommand:
-    """What the container's arguments and environment mean to `epp serve`."""
+def environment_of(manifests: Manifests, namespace: str) -> dict[str, str]:
+    """The container's environment, in a pod of the Deployment."""
     (container,) = pod_spec_of(manifests)["containers"]
     pod = {
         "metadata.namespace": namespace,
         "metadata.name": "llama-epp-6f7c9d8b5-x2x4z",
         "status.podIP": "10.0.0.9",
     }
-    environment = {
+    return {
         entry["name"]: (
             pod[entry["valueFrom"]["fieldRef"]["fieldPath"]]
             if "valueFrom" in entry
@@ -174,4 +192,8 @@ def command_of(manifests: Manifests, namespace: str) -> ServeCommand:
         )
         for entry in container["env"]
     }
-    return parse_serve(container["args"], environment)
+
+
+def command_of(manifests: Manifests, namespace: str) -> ServeCommand:
+    """What the container's arguments and environment mean to `epp serve`."""
+    return parse_serve(flags_of(manifests), environment_of(manifests, namespace))

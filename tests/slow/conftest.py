@@ -4,12 +4,25 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from epp.kubernetes.client import KubeClient
+from tests.helm.foreign import foreign_definitions
 from tests.kube.caller import Caller
 from tests.kube.following import Cluster
 from tests.kube.harness import ControlPlane
-from tests.kube.installation import ServiceAccount, install
+from tests.kube.installation import OBJECTIVE_DEFINITION, ServiceAccount, install
+
+
+@pytest.fixture(scope="session")
+def definitions(control_plane: ControlPlane) -> None:
+    """The API server knows all that its administrator may have installed."""
+    with Caller(control_plane) as admin:
+        groups = {group["name"] for group in admin.request("GET", "/apis")["groups"]}
+        objectives = yaml.safe_load(OBJECTIVE_DEFINITION.read_text())
+        for definition in (objectives, *foreign_definitions()):
+            if definition["spec"]["group"] not in groups:
+                admin.define(definition)
 
 
 @pytest.fixture

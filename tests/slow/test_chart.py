@@ -10,12 +10,11 @@ import yaml
 from epp.diagnosis.service_protocol import misleading
 from tests.fakes.configurations import assembled
 from tests.helm.chart import CHART, Values, helm, lint, rendered_chart
-from tests.helm.foreign import foreign_definitions, is_defined
+from tests.helm.foreign import is_defined
 from tests.helm.values import MATRIX, router
 from tests.kube.caller import CLUSTER_SCOPED, Caller
 from tests.kube.harness import ControlPlane
 from tests.kube.installation import (
-    OBJECTIVE_DEFINITION,
     Manifests,
     command_of,
     pod_of,
@@ -24,20 +23,9 @@ from tests.kube.installation import (
     the_one,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("definitions")]
 
 NAMESPACE = "models"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def definitions(control_plane: ControlPlane) -> None:
-    """The API server knows all that its administrator may have installed."""
-    with Caller(control_plane) as admin:
-        groups = {group["name"] for group in admin.request("GET", "/apis")["groups"]}
-        objectives = yaml.safe_load(OBJECTIVE_DEFINITION.read_text())
-        for definition in (objectives, *foreign_definitions()):
-            if definition["spec"]["group"] not in groups:
-                admin.define(definition)
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ def make_stack(
             *flags: str, manifests: Manifests | None = None, pickers: int = 1, tls: bool = True
         ) -> ClusterStack:
             shipped = manifests or rendered("base", namespace, tmp_path)
-            account = install_manifests(shipped, admin, control_plane, namespace, tmp_path)
+            account = install_manifests(shipped, admin, control_plane, tmp_path)
             kubeconfig = control_plane.kubeconfig(account.token())
             where = [f"--pool-namespace={namespace}", f"--kubeconfig={kubeconfig}"]
             # Which endpoint is best is not what this is about: all of them serve in turn.

@@ -41,7 +41,7 @@ async def writing(
     """A writer with the rights that config/ gives it."""
     manifests = rendered("base", namespace, folder, *components)
     assert ("--emit-events" in flags_of(manifests)) == bool(components)
-    account = install_manifests(manifests, admin, control_plane, namespace, folder)
+    account = install_manifests(manifests, admin, control_plane, folder)
     client = await account.connect()
     outcomes = Outcomes()
     writer = PoolEventWriter(

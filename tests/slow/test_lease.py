@@ -20,7 +20,7 @@ from tests.kube.installation import install
 
 pytestmark = pytest.mark.slow
 
-LEASE = "epp-default-model-servers.llm-d.ai"
+LEASE = "epp-{namespace}-model-servers.llm-d.ai"
 TIMING = ElectionTiming(lease=3, renew_deadline=2, retry=0.2)
 PATIENCE_SECONDS = 60.0
 
@@ -30,7 +30,7 @@ class Replica:
 
     def __init__(self, name: str, client: KubeClient, namespace: str) -> None:
         self.elector = LeaderElector(
-            KubeLease(client, namespace=namespace, name=LEASE),
+            KubeLease(client, namespace=namespace, name=LEASE.format(namespace=namespace)),
             on_change=lambda leads: self.history.append(leads),
             identity=name,
             timing=TIMING,
@@ -73,7 +73,8 @@ async def make_replica(client: KubeClient, namespace: str) -> AsyncIterator[Make
 
 
 def stored(admin: Caller, namespace: str) -> Any:
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{LEASE}"
+    name = LEASE.format(namespace=namespace)
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
     return admin.request("GET", path)["spec"]
 
 

@@ -20,13 +20,13 @@ POOLS = "/apis/inference.networking.k8s.io/v1/namespaces/{namespace}/inferencepo
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 SECRETS = "/api/v1/namespaces/{namespace}/secrets"
 THIS_POOL = {"fieldSelector": "metadata.name=model-servers"}
-THIS_LEASE = "epp-default-model-servers.llm-d.ai"
+THIS_LEASE = "epp-{namespace}-model-servers.llm-d.ai"
 
 
 def test_a_tenant_of_one_namespace_may_install_what_is_namespaced(
     admin: Caller, control_plane: ControlPlane, namespace: str, tmp_path: Path
 ) -> None:
-    account = install_manifests(tenant_of(namespace), admin, control_plane, namespace, tmp_path)
+    account = install_manifests(tenant_of(namespace), admin, control_plane, tmp_path)
 
     with Caller(control_plane, account.token()) as tenant:
         for manifest in rendered("overlays/namespaced", namespace, tmp_path):
@@ -163,10 +163,11 @@ def test_only_a_replica_that_may_lead_has_a_lease(
     picker: Caller, namespace: str, overlay: str
 ) -> None:
     collection = LEASES.format(namespace=namespace)
-    names = {"name": THIS_LEASE, "namespace": namespace}
+    name = THIS_LEASE.format(namespace=namespace)
+    names = {"name": name, "namespace": namespace}
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": names}
     allowed = overlay == "overlays/ha"
 
     assert picker.status("POST", collection, lease) == (201 if allowed else 403)
-    assert picker.status("GET", f"{collection}/{THIS_LEASE}") == (200 if allowed else 403)
-    assert picker.status("PUT", f"{collection}/{THIS_LEASE}", lease) == (422 if allowed else 403)
+    assert picker.status("GET", f"{collection}/{name}") == (200 if allowed else 403)
+    assert picker.status("PUT", f"{collection}/{name}", lease) == (422 if allowed else 403)

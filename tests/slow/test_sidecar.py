@@ -55,7 +55,7 @@ def picker(
     model_server: Simulator,
     ports: PortSource,
 ) -> Iterator[Picker]:
-    account = install_manifests(manifests, admin, control_plane, namespace, tmp_path)
+    account = install_manifests(manifests, admin, control_plane, tmp_path)
     shipped = [
         f"--endpoint-target-ports={model_server.address().port}"
         if flag.startswith("--endpoint-target-ports=")
