@@ -10,9 +10,9 @@ from epp.transport.native.methods import StreamMethod
 from epp.transport.native.server import MAX_STREAMS, NativeServer
 
 # Probes ask once in a while, and nothing stands before this port: far less than ext_proc may cost.
-_HEALTH_HELD_BYTES = 16 << 20
-_HEALTH_STREAMS = 1000
-_HEALTH_CONNECTIONS = 256
+HEALTH_HELD_BYTES = 16 << 20
+HEALTH_STREAMS = 1000
+HEALTH_CONNECTIONS = 256
 
 
 def ext_proc_server(port: ExtProcPort) -> NativeServer:
@@ -40,7 +40,7 @@ def health_server(health: HealthState, address: str, port: int) -> NativeServer:
         port=port,
         port_flag="--grpc-health-port",
         methods=health_methods(health),
-        max_held_bytes=_HEALTH_HELD_BYTES,
-        max_streams=_HEALTH_STREAMS,
-        max_connections=_HEALTH_CONNECTIONS,
+        max_held_bytes=HEALTH_HELD_BYTES,
+        max_streams=HEALTH_STREAMS,
+        max_connections=HEALTH_CONNECTIONS,
     )

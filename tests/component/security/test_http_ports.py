@@ -251,3 +251,4 @@ async def test_every_answer_tells_browsers_what_it_is(pages: Pages, method: str,
     assert "frame-ancestors 'none'" in head
     assert "script>" not in answer.decode()
     assert "aiohttp" not in head
+    assert "access-control-" not in head.lower()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -73,6 +75,16 @@ async def test_a_certificate_of_another_ca_is_refused_whatever_it_is_called(
     async with serving(tmp_path, scrapers.pem) as port:
         with pytest.raises(aiohttp.ClientError):
             await status(port, Authority("scrapers").issue("prometheus"), tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1")
+async def test_tls_before_1_2_is_refused(scrapers: Authority, tmp_path: Path) -> None:
+    context = client_context(scrapers.issue("prometheus"), tmp_path)
+    context.set_ciphers("ALL:@SECLEVEL=0")  # else the client itself would refuse what is old
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
+    async with serving(tmp_path, scrapers.pem) as port:
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await asyncio.open_connection("127.0.0.1", port, ssl=context)
 
 
 async def test_an_intermediate_ca_is_trusted_without_its_root(tmp_path: Path) -> None:
