@@ -37,6 +37,9 @@ class PoolEvents:
         self._metrics = metrics
         self._health = health
         self._told_mode: FailureMode | None = None
+        if options.pool.is_in_cluster:
+            # Dashboards choose by pool, above all while it can't be read.
+            metrics.pool_changed(options.pool.name_in_cluster, 0)
 
     def changed(self, change: Change) -> None:
         """The datastore published a new snapshot."""

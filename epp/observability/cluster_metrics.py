@@ -48,6 +48,7 @@ class ClusterMetrics:
 
     def watch_failed(self, resource: str, kind: str) -> None:
         """A list or watch ended in an error, or one object of it could not be read."""
+        self._synced.labels((resource,))  # 0 for what was never read: alerts look at it
         self._errors.labels((resource, kind)).inc()
 
     def event_received(self, resource: str, type_: str) -> None:

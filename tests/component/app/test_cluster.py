@@ -218,6 +218,8 @@ async def test_an_api_server_that_comes_later_makes_it_ready(
     async with running(options) as (application, ports):
         assert await ready(ports) == "NOT_SERVING"
         assert await health(ports.health, "liveness") == "SERVING"
+        metrics = await (await get_page(ports.metrics, "/metrics")).text()
+        assert 'llm_d_epp_ready_endpoints{name="pool"} 0' in metrics
 
         await kube.start()
         await until_synced(application)

@@ -75,6 +75,17 @@ def test_what_watches_tell_is_counted_by_resource(metrics: Metrics) -> None:
     ]
 
 
+def test_what_was_never_read_shows_it_from_the_first_failure_on(metrics: Metrics) -> None:
+    metrics.cluster.watch_failed("inferencepools", "unreachable")
+    metrics.cluster.synced("pods", True)
+    metrics.cluster.watch_failed("pods", "unreachable")
+
+    assert lines(metrics, "epp_informer_synced") == [
+        'epp_informer_synced{resource="inferencepools"} 0',
+        'epp_informer_synced{resource="pods"} 1',
+    ]
+
+
 def test_repairs_have_their_zero_once_a_resource_is_known(metrics: Metrics) -> None:
     metrics.cluster.synced("pods", True)
 
