@@ -14,7 +14,13 @@ POLL_SECONDS = 0.02
 ROOT = Path(__file__).parents[2]
 
 
-def wait_until(claim: Callable[[], bool], what: str, program: Program | None = None) -> None:
+def wait_until(
+    claim: Callable[[], bool],
+    what: str,
+    program: Program | None = None,
+    *,
+    poll_seconds: float = POLL_SECONDS,
+) -> None:
     """Poll until `claim` holds; fails with the program's output when it never does."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not claim():
@@ -23,7 +29,7 @@ def wait_until(claim: Callable[[], bool], what: str, program: Program | None = N
             raise AssertionError(f"still waiting for {what}{output}")
         if program is not None and not program.is_running:
             raise AssertionError(f"{program.name} ended before {what}{output}")
-        time.sleep(POLL_SECONDS)
+        time.sleep(poll_seconds)
 
 
 class Program:

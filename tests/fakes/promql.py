@@ -12,7 +12,7 @@ _TOKEN = re.compile(
     | (?P<duration>\d+(?:ms|[smhdwy]))
     | (?P<number>\d+(?:\.\d+)?)
     | (?P<name>[A-Za-z_:][\w:]*)
-    | (?P<operator>=~|!~|!=|==|>=|<=|[-+*/%^<>=(){}\[\],])
+    | (?P<operator>=~|!~|!=|==|>=|<=|[-+*/%^<>=@(){}\[\],])
     )""",
     re.X,
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,12 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.fakes.dashboard import targets
+from tests.fakes.prometheus import program
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "config/prometheus/alerts.yaml"
-DASHBOARD = ROOT / "config/grafana/endpoint-picker.json"
-BINARIES = Path(os.environ.get("EPP_PROMETHEUS_BIN") or Path.home() / ".cache/epp-prometheus")
 TARGET = 'namespace="models",job="epp",instance="10.0.0.1:9090"'
 OTHER = TARGET.replace("0.1:", "0.2:")
 SERVED = "llm_d_epp_request_processing_duration_seconds"
@@ -117,9 +116,8 @@ MINUTES = {"EndpointPickerUnmatchedPods": "45m"}
 
 def promtool(*arguments: str | Path) -> str:
     """What it prints; fails with that if it is not content."""
-    program = BINARIES / "promtool"
-    assert program.exists(), f"{program} is missing; run: make kube-test"
-    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+    command = [program("promtool"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -167,11 +165,7 @@ def test_the_rules_are_what_prometheus_takes() -> None:
 
 
 def test_every_expression_of_the_dashboard_is_promql(tmp_path: Path) -> None:
-    expressions = [
-        target["expr"].replace("$__rate_interval", "5m")
-        for panel in json.loads(DASHBOARD.read_text())["panels"]
-        for target in panel.get("targets", ())
-    ]
+    expressions = [target.filled_in({}, rate_interval="5m", shown="1h") for target in targets()]
     rules = [{"record": f"panel:{n}", "expr": each} for n, each in enumerate(expressions)]
     path = tmp_path / "panels.yaml"
     path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -19,14 +18,16 @@ from epp.framework.metric_specs import CounterSpec, HistogramSpec, MetricSpec
 from epp.observability.deprecated_twins import twin_spec
 from epp.observability.metric_catalogue import CATALOGUE
 from epp.observability.metrics import Metrics
+from tests.fakes.dashboard import DASHBOARD, dashboard, targets, with_spans
 from tests.fakes.metric_samples import page
 from tests.fakes.promql import Expression, Selector, read_promql
 
 ROOT = Path(__file__).parents[3]
-DASHBOARD = ROOT / "config/grafana/endpoint-picker.json"
 ALERTS = ROOT / "config/prometheus/alerts.yaml"
 OF_THE_SCRAPE = {"namespace", "job", "instance", "pod"}
 """Labels that every series gets from Prometheus."""
+OF_PROMETHEUS = {"ALERTS": {"alertname", "alertstate", "severity"}}
+"""Series that it writes itself, with their labels."""
 _VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)\}")
 
 
@@ -61,13 +62,14 @@ def spec_of(series: str) -> MetricSpec | None:
 def labels_of(series: str) -> set[str]:
     spec = spec_of(series)
     bucket = {"le"} if series.endswith("_bucket") else set()
-    return OF_THE_SCRAPE | bucket | (set(spec.labels) if spec is not None else set())
+    own = set(spec.labels) if spec is not None else OF_PROMETHEUS.get(series, set())
+    return OF_THE_SCRAPE | bucket | own
 
 
 def faults_of(selector: Selector) -> Iterator[str]:
     name = selector.metric
     spec = spec_of(name)
-    if spec is None and name not in process_series():
+    if spec is None and name not in process_series() | OF_PROMETHEUS.keys():
         yield f"there is no {name}"
         return
     if unknown := selector.labels - labels_of(name):
@@ -87,24 +89,12 @@ def faults_in(expression: Expression) -> list[str]:
     return found
 
 
-def dashboard() -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(DASHBOARD.read_text())
-    return document
-
-
 def variables() -> dict[str, dict[str, Any]]:
     return {each["name"]: each for each in dashboard()["templating"]["list"]}
 
 
-def targets() -> Iterator[tuple[str, str]]:
-    """Titles of panels with the expressions they show."""
-    for panel in dashboard()["panels"]:
-        for target in panel.get("targets", ()):
-            yield panel["title"], target["expr"]
-
-
 def without_variables(text: str) -> str:
-    return _VARIABLE.sub("x", text.replace("$__rate_interval", "5m"))
+    return _VARIABLE.sub("x", with_spans(text, rate_interval="5m", shown="1h"))
 
 
 def rules() -> list[dict[str, Any]]:
@@ -120,8 +110,8 @@ def anchors() -> set[str]:
 
 
 def test_every_series_and_label_of_the_dashboard_exists() -> None:
-    for title, expression in targets():
-        assert faults_in(read_promql(without_variables(expression))) == [], title
+    for target in targets():
+        assert faults_in(read_promql(without_variables(target.expression))) == [], target.panel
 
 
 def test_every_series_and_label_of_the_alerts_exists() -> None:
@@ -141,7 +131,7 @@ def test_variables_are_asked_for_in_series_that_exist_and_are_used() -> None:
 
     text = DASHBOARD.read_text()
     used = {first or second for first, second in _VARIABLE.findall(text)}
-    assert used == known.keys() | {"__all", "__rate_interval"}
+    assert used == known.keys() | {"__all", "__rate_interval", "__range"}
 
 
 def test_panels_have_places_of_their_own_below_the_rows_of_an_operator() -> None:
