@@ -25,10 +25,10 @@ class KeptRequest(RequestSide):
         if self._mode not in BODIES_LEFT_ALONE:
             self._send((messages.EMPTY_REQUEST_HEADERS,))
             return
-        if first_header(self._headers, REWRITE_HEADERS) is not None:
+        if first_header(self.pending.headers, REWRITE_HEADERS) is not None:
             self._context.said.warn(
                 "a model rewrite was asked for in a body mode that does not allow it",
-                self._headers.get(REQUEST_ID_HEADER),
+                self.pending.headers.get(REQUEST_ID_HEADER),
             )
         self._decide(None)
 

@@ -7,30 +7,28 @@ Bodies that come in pieces to be given back, and bodies that the gateway keeps, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from epp.framework.errors import Rejection
-from epp.framework.headers import Headers
 from epp.framework.request import TerminationCause
 from epp.gateway import messages
 from epp.gateway.held_body import HeldBody
 from epp.gateway.modes import BODIES_LEFT_ALONE, WHOLE_BODIES, BodyMode
 from epp.gateway.overload import Pressure
 from epp.gateway.overload_relief import relief
+from epp.gateway.pending_request import PendingRequest
 from epp.gateway.rejections import body_too_large, declares_more
-from epp.gateway.replies import immediate_response
 from epp.gateway.request_headers import decision_answer
 from epp.gateway.request_state import RequestState
-from epp.request_control.incoming import REQUEST_ID_HEADER, IncomingRequest
+from epp.request_control.incoming import IncomingRequest
 
 if TYPE_CHECKING:
     import asyncio
 
     from epp.gateway.context import GatewayContext
     from epp.request_control.active_request import ActiveRequest
-    from epp.request_control.tracing import RequestTrace
     from epp.wire import ext_proc_pb2 as wire
 
 
@@ -42,23 +40,19 @@ class RequestSide(ABC):
         "_body_complete",
         "_close",
         "_context",
-        "_headers",
         "_headers_seen",
         "_held",
-        "_incoming_request",
         "_mode",
         "_observing",
         "_on_decided",
         "_on_headers",
-        "_received_at",
         "_send",
-        "_subset",
         "_task",
-        "_trace",
         "_trailers_ended",
         "_trailers_owed",
         "active",
         "last_activity",
+        "pending",
         "state",
     )
 
@@ -80,32 +74,24 @@ class RequestSide(ABC):
         """Called when nothing more will be answered on this stream."""
         self._on_decided = on_decided
         """Called after a decision that came later than its request."""
-        self._headers = Headers()
         self._headers_seen = False
         self._on_headers = False
         """Whether the decision is answered on the headers rather than on the body."""
-        self._subset: object = None
         self._held = HeldBody(context.guard)
         self._body_complete = False
         self._trailers_ended = False
         self._trailers_owed = False
         self._bodies_owed = 0
-        self._incoming_request: IncomingRequest | None = None
         self._task: asyncio.Task[None] | None = None
-        self._trace: RequestTrace | None = None
-        """Until the request is answered."""
-        self._received_at = self.last_activity = context.now()
+        self.pending = PendingRequest(context)
+        self.last_activity = self.pending.received_at
         self.active: ActiveRequest | None = None
         self.state = RequestState.NEW
 
     def headers(self, message: wire.ProcessingRequest) -> None:
         """Take `request_headers`."""
         self._headers_seen = True
-        self._headers = messages.read_headers(message.request_headers.headers)
-        tracer = self._context.tracer
-        if tracer is not None:
-            self._trace = tracer.begin(self._headers, self._received_at)
-        self.take_metadata(message)
+        self.pending.take_headers(message)
         self.state = RequestState.READING
         self._on_headers = self._mode not in WHOLE_BODIES
         bodiless = message.request_headers.end_of_stream
@@ -118,11 +104,6 @@ class RequestSide(ABC):
         else:
             self._await_body()
 
-    def log_values(self) -> Mapping[str, str]:
-        """The id of the request, once it is known."""
-        request_id = self._headers.get(REQUEST_ID_HEADER)
-        return {"request_id": request_id} if request_id else {}
-
     def body(self, data: bytes, end: bool) -> None:
         """Take a piece of the request's body."""
         if self.state is RequestState.NEW:
@@ -134,7 +115,7 @@ class RequestSide(ABC):
         """Take `request_trailers`."""
         if self.state is RequestState.NEW:
             self.state = RequestState.READING
-        self.take_metadata(message)
+        self.pending.take_metadata(message)
         if self._ended_by_trailers():
             self._trailers_owed = True
             self._decide(self._held.join())
@@ -145,21 +126,8 @@ class RequestSide(ABC):
 
     def reject(self, rejection: Rejection) -> None:
         """End the request with an HTTP answer of ours."""
-        request = self._incoming_request.request if self._incoming_request else None
-        trace, self._trace = self._trace, None
-        self._leave(RequestState.OVER)
-        self._context.reporter.rejected(self._headers, request, rejection, self._received_at, trace)
-        if request is not None and self._context.decisions is not None:
-            self._context.decisions.rejected(request, self._received_at, rejection)
-        self._incoming_request = None
-        is_grpc = (self._headers.get("content-type") or "").startswith("application/grpc")
-        self._send(
-            (
-                immediate_response(
-                    rejection, is_grpc=is_grpc, error_format=self._context.settings.error_format
-                ),
-            )
-        )
+        self._stop()
+        self._send((self.pending.rejected(rejection),))
         if not self._observing:
             self._close()
 
@@ -167,32 +135,22 @@ class RequestSide(ABC):
         """A response came before the request was answered: a local reply of the gateway, or an
         upstream that did not wait. The request is not answered any more (protocol §2.7)."""
         if self.state in (RequestState.READING, RequestState.DECIDING):
-            self._leave(RequestState.OVER)
-            self._incoming_request = None
-            self._context.reporter.overtaken(self._headers, self._received_at)
+            self._stop()
+            self.pending.overtaken()
         elif self.state is RequestState.NEW:
             self.state = RequestState.OVER
 
     def abort(self) -> None:
         """The stream is gone: stop deciding, let go of the body."""
-        self._leave(RequestState.OVER)
+        self._stop()
+        self.pending.left()
 
-    def _leave(self, state: RequestState) -> None:
-        self.state = state
+    def _stop(self) -> None:
+        self.state = RequestState.OVER
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
         self._held.release()
-        trace, self._trace = self._trace, None
-        if trace is not None:
-            trace.left()
-
-    def take_metadata(self, message: wire.ProcessingRequest) -> None:
-        """Take what a message tells beside its part."""
-        if message.HasField("metadata_context"):
-            named, subset = messages.subset_hint(message.metadata_context)
-            if named:
-                self._subset = subset
 
     def _relieved(self) -> bool:
         pressure, signal = self._context.guard.pressure()
@@ -213,23 +171,18 @@ class RequestSide(ABC):
     def _rejected_by_length(self) -> bool:
         """413 before the first byte is taken, when the client says how many will come."""
         limit = self._context.settings.max_request_body_bytes
-        if self._mode in BODIES_LEFT_ALONE or not declares_more(self._headers, limit):
+        if self._mode in BODIES_LEFT_ALONE or not declares_more(self.pending.headers, limit):
             return False
         self.reject(body_too_large(limit))
         return True
 
     def _incoming(self, body: bytes | None, *, bodiless: bool = False) -> IncomingRequest:
-        self._incoming_request = incoming = IncomingRequest(
-            headers=self._headers,
-            received_at=self._received_at,
-            body=body,
-            subset=self._subset,
+        return self.pending.incoming(
+            body,
             bodiless=bodiless,
             body_may_be_cut=self._mode is BodyMode.BUFFERED_PARTIAL,
             reserve=not self._observing,
-            trace=self._trace,
         )
-        return incoming
 
     def _decide(self, body: bytes | None, *, bodiless: bool = False) -> None:
         self.state = RequestState.DECIDING
@@ -237,7 +190,7 @@ class RequestSide(ABC):
         director = self._context.director
         if director.may_wait(incoming):
             self._task = self._context.tasks.spawn(
-                self._decide_later(incoming), name="decision", log_values=self.log_values
+                self._decide_later(incoming), name="decision", log_values=self.pending.log_values
             )
             return
         try:
@@ -265,7 +218,8 @@ class RequestSide(ABC):
         if self._on_headers and self._headers_seen:
             self._send((decision_answer(active, self._context.said, on_headers=True),))
         self._answer_body(active)
-        active.body = self._incoming_request = self._trace = None
+        active.body = None
+        self.pending.answered()
         self._settle()
         self._skip_response(active)
 

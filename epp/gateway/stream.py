@@ -101,7 +101,7 @@ class Transaction:
             response = self._response or self._response_side(request)
             response.body(parsed.response_body.body, parsed.response_body.end_of_stream)
         elif kind == "request_body":
-            request.take_metadata(parsed)
+            request.pending.take_metadata(parsed)
             request.body(parsed.request_body.body, parsed.request_body.end_of_stream)
         elif kind == "request_headers":
             self._request_headers(request, parsed)
@@ -154,7 +154,7 @@ class Transaction:
 
     def log_values(self) -> Mapping[str, str]:
         """The id of the request, once it is known."""
-        return self._request.log_values() if self._request is not None else {}
+        return self._request.pending.log_values() if self._request is not None else {}
 
     def idle_since(self) -> float | None:
         """When the request body last grew; None unless it is being waited for."""

@@ -12,6 +12,7 @@ import pytest
 
 from epp.datastore.inference_pool import FailureMode
 from epp.gateway.duplex_request import DuplexRequest
+from epp.gateway.pending_request import PendingRequest
 from epp.gateway.stream import Transaction
 from epp.request_control.active_request import ActiveRequest
 from epp.request_control.incoming import IncomingRequest
@@ -22,7 +23,7 @@ from tests.fakes.logs import awaitable_logs
 from tests.fakes.picker import Picker, running_picker
 from tests.fakes.transport import STREAM
 
-PER_STREAM = (STREAM, Transaction, DuplexRequest, ActiveRequest, IncomingRequest)
+PER_STREAM = (STREAM, Transaction, DuplexRequest, PendingRequest, ActiveRequest, IncomingRequest)
 
 
 def alive(*types: type) -> Counter[str]:
