@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import socket
 from argparse import ArgumentParser, _ActionsContainer
 from http import HTTPStatus
@@ -17,15 +16,13 @@ from yarl import URL
 from epp.admin.decision_view import Problem
 from epp.diagnosis.page_reading import read_at_most
 from epp.framework.errors import PickerError
+from epp.support.addresses import split_host_port
 from epp.support.argument_types import argument_type
 
 DEFAULT_ADMIN = "127.0.0.1:9091"
 TIMEOUT_SECONDS = 15.0
 
 Page = TypeVar("Page")
-
-_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
-_HIGHEST_PORT = 65535
 
 
 class NoAnswer(PickerError):
@@ -88,7 +85,6 @@ def reason_of(error: Exception) -> str:
 
 
 def _read_address(text: str) -> str:
-    match = _ADDRESS.fullmatch(text)
-    if match is None or not 0 < int(match[2]) <= _HIGHEST_PORT:
+    if split_host_port(text) is None:
         raise ValueError(f"{text!r} is not an address; allowed: HOST:PORT, such as {DEFAULT_ADMIN}")
     return text

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from epp.app.flag_kinds import Kind, ObjectName, PositiveSeconds, Words
 from epp.app.flags import Flag, Section
-from epp.support.addresses import join_host_port
-
-_ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})")
-_HIGHEST_PORT = 65535
+from epp.support.addresses import join_host_port, split_host_port
 
 
 class HostPort(NamedTuple):
@@ -28,10 +24,10 @@ class HostPort(NamedTuple):
 def _read_address(text: str) -> HostPort | None:
     if not text:
         return None
-    match = _ADDRESS.fullmatch(text)
-    if match is None or not 0 < int(match[3]) <= _HIGHEST_PORT:
+    address = split_host_port(text)
+    if address is None:
         raise ValueError(f"{text!r} is not an address; allowed: HOST:PORT, such as 127.0.0.1:9002")
-    return HostPort(match[1] or match[2], int(match[3]))
+    return HostPort(*address)
 
 
 Address = Annotated[HostPort | None, Kind("HOST:PORT", _read_address)]

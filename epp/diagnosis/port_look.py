@@ -114,7 +114,7 @@ async def _connection(
     try:
         async with asyncio.timeout(TRY_SECONDS):
             reader, writer = await asyncio.open_connection(address.host, address.port, ssl=tls)
-    except (OSError, TimeoutError) as error:
+    except (OSError, TimeoutError, ValueError, OverflowError) as error:  # a pool may name anything
         is_refusal = isinstance(error, ConnectionRefusedError)
         raise Unreachable(_reason(error), is_refusal=is_refusal) from error
     try:

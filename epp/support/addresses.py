@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import IPv6Address, ip_address
+
+_HIGHEST_PORT = 65535
+_LONGEST_NAME = 253
+_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_HOST_PORT = re.compile(
+    rf"(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<name>{_LABEL}(?:\.{_LABEL})*\.?)):(?P<port>[0-9]{{1,5}})"
+)
 
 
 def canonical_ip(text: str) -> str | None:
@@ -34,3 +42,17 @@ def routable_ip(text: str) -> str | None:
 def join_host_port(host: str, port: int | str) -> str:
     """`10.0.0.1:8000`, `[fd00::1]:8000`."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def split_host_port(text: str) -> tuple[str, int] | None:
+    """Whom to connect to, an IPv6 address without its brackets; None for anything else."""
+    match = _HOST_PORT.fullmatch(text)
+    if match is None or not 0 < int(match["port"]) <= _HIGHEST_PORT:
+        return None
+    host = match["name"] or match["ipv6"]
+    is_valid = len(host) <= _LONGEST_NAME if match["name"] else _is_ipv6(host)
+    return (host, int(match["port"])) if is_valid else None
+
+
+def _is_ipv6(text: str) -> bool:
+    return ":" in text and canonical_ip(text) is not None

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from epp.support.addresses import canonical_ip, join_host_port, routable_ip
+from epp.support.addresses import canonical_ip, join_host_port, routable_ip, split_host_port
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,33 @@ def test_where_nothing_can_listen_is_not_routable(text: str) -> None:
 def test_ipv6_stands_in_brackets_before_a_port() -> None:
     assert join_host_port("fd00::1", 8000) == "[fd00::1]:8000"
     assert join_host_port("10.0.0.1", 8000) == "10.0.0.1:8000"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("127.0.0.1:9091", ("127.0.0.1", 9091)),
+        ("[::1]:1", ("::1", 1)),
+        ("epp.models.svc:65535", ("epp.models.svc", 65535)),
+        ("epp.models.svc.:9002", ("epp.models.svc.", 9002)),
+        ("my_host:9002", ("my_host", 9002)),
+        (f"{'a' * 63}:1", ("a" * 63, 1)),
+        (f"{'a' * 64}:1", None),
+        (f"{'.'.join(['a' * 63] * 4)}.aaa:1", None),
+        ("a..b:1", None),
+        ("-a:1", None),
+        ("[1.2.3.4]:1", None),
+        ("[1.2]:1", None),
+        ("::1:1", None),
+        ("a:0", None),
+        ("a:65536", None),
+        ("a:\u0661", None),
+        ("a b:1", None),
+        ("a", None),
+        ("", None),
+    ],
+)
+def test_whom_to_connect_to_is_a_name_or_an_address_and_a_port(
+    text: str, expected: tuple[str, int] | None
+) -> None:
+    assert split_host_port(text) == expected
