@@ -15,7 +15,7 @@ Fields may be added: who reads this lets those pass that it does not know.
        {"name": "default", "isPrimary": true, "role": "", "picked": ["10.0.0.1:8000"],
         "reason": "best of …", "candidates": 2,
         "filters": [{"plugin": "f", "before": 2, "after": 2, "removed": []}],
-        "scorers": [{"plugin": "queue-scorer", "weight": 2.0}],
+        "scorers": [{"plugin": "queue-scorer", "weight": 2.0, "isKept": false}],
         "endpoints": [{"address": "10.0.0.1:8000", "total": 2.0, "scores": [1.0],
                        "weighted": [2.0], "picked": 1}, …],
         "notShown": 0}],
@@ -44,7 +44,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     decided_at: str
     """RFC 3339, UTC."""
     seconds: float | None
-    """From the last byte of the body to the decision; None: not kept."""
+    """From the last byte of the body to the decision; None: nothing was looked at."""
     outcome: Outcome
     """`fail-open`: a fault of ours was answered with the simplest pick."""
     endpoints: list[str]
@@ -68,10 +68,9 @@ class LeftOutPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Endpoints of the pool that were no candidates, for one reason."""
 
     by: str
-    """`subset`, `ejection`, `screener`, `staleness`; `subset or ejection` where only the number
-    was kept."""
+    """`subset`, `ejection`, `screener`, `staleness`."""
     plugin: str = ""
-    """Of screeners, in a dry run."""
+    """Of screeners."""
     count: int
     endpoints: list[str]
     """At most 64."""
@@ -92,6 +91,9 @@ class ScorerPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     plugin: str
     weight: float
+    is_kept: bool = False
+    """Whether its scores are those of an earlier request, since no model server it looks at has
+    reported anew: it was not called, and is not among the steps."""
 
 
 class CandidatePart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -130,7 +132,8 @@ class ProfilePart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class PhasePart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A part of the time: `body` until it was there, `preparation` from parsing to data
-    producers, `scheduling` all profiles and what acts on the decision."""
+    producers, `scheduling` all profiles and what acts on the decision. The last one that a
+    rejected request came to lasts until its rejection."""
 
     name: Literal["body", "preparation", "scheduling"]
     seconds: float
@@ -140,9 +143,10 @@ class StepPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One call of a plugin."""
 
     extension_point: str
-    """As in the label of `llm_d_epp_plugin_duration_seconds`; `Scheduling`: all profiles."""
+    """As in the label of `llm_d_epp_plugin_duration_seconds`."""
     plugin: str
     profile: str
+    """Of filters, scorers and pickers."""
     seconds: float
     failed: bool
 
@@ -155,21 +159,21 @@ class DecisionPart(Summary, frozen=True, kw_only=True, rename="camel"):
     is_dry_run: bool
     rejection: Rejected | None
     pool_size: int | None
-    """Endpoints of the pool at that moment; None: not kept."""
+    """Endpoints of the pool at that moment; None: they were not looked at."""
     left_out: list[LeftOutPart]
     profiles: list[ProfilePart]
-    """The primary one first."""
+    """The primary one first; those that picked nothing last."""
     phases: list[PhasePart]
-    """None of them of what was rejected."""
     steps: list[StepPart]
-    """In calling order; of a dry run only."""
+    """In calling order, up to the decision or the rejection."""
 
 
 class DecisionList(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The last decisions."""
 
     size: int
-    """How many are kept at most (`--decision-log-size`)."""
+    """How many are kept at most (`--decision-log-size`), beside up to 64 of requests that were
+    turned away unread."""
     kept: int
     decisions: list[Summary]
     """The newest first."""

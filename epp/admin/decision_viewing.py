@@ -25,6 +25,7 @@ from epp.request_control.explanation import profile_reason, reason_of
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
     from epp.framework.scheduling import FilterResult, ProfileResult, ScorerResult
+    from epp.framework.trail import Trail
     from epp.request_control.decision_log import Decision
 
 MOST_ENDPOINTS = 64
@@ -35,13 +36,13 @@ NOTHING_LEFT = "the filters left no endpoint"
 def summary_of(decision: Decision, now: float) -> Summary:
     """A decision in a line; `now` is the monotonic time."""
     refusal, started = decision.refusal, decision.started_at
-    outcome: Outcome = "picked"
-    if decision.result is not None:
-        reason = reason_of(decision.result)
-    elif refusal is not None:
+    outcome: Outcome
+    if refusal is not None:
         outcome, reason = "rejected", refusal.message
-    else:
+    elif decision.note or decision.result is None:
         outcome, reason = "fail-open", decision.note
+    else:
+        outcome, reason = "picked", reason_of(decision.result)
     return Summary(
         request_id=decision.request_id,
         path=decision.path,
@@ -58,12 +59,13 @@ def summary_of(decision: Decision, now: float) -> Summary:
 def view_decision(decision: Decision, now: float) -> DecisionPart:
     """All that is known of a decision."""
     summary = summary_of(decision, now)
-    refusal, recording = decision.refusal, decision.recording
+    refusal, trail = decision.refusal, decision.trail
+    pool = None if trail is None else trail.pool
     return DecisionPart(
         **{name: getattr(summary, name) for name in Summary.__struct_fields__},
         fairness_id=decision.fairness_id,
         priority=decision.priority,
-        is_dry_run=recording is not None,
+        is_dry_run=decision.is_dry_run,
         rejection=None
         if refusal is None
         else Rejected(
@@ -72,47 +74,49 @@ def view_decision(decision: Decision, now: float) -> DecisionPart:
             details=refusal.details,
             message=refusal.message,
         ),
-        pool_size=decision.pool_size,
-        left_out=list(_left_out(decision)),
-        profiles=list(_profiles(decision)),
+        pool_size=None if pool is None else len(pool),
+        left_out=[] if trail is None else list(_left_out(trail)),
+        profiles=[] if trail is None else list(_profiles(trail)),
         phases=list(_phases(decision)),
         steps=[
             StepPart(
-                extension_point=step.extension_point,
-                plugin=step.plugin,
-                profile=step.profile,
+                extension_point=step.name.extension_point,
+                plugin=step.name.plugin,
+                profile=step.name.profile,
                 seconds=_seconds(step.seconds),
                 failed=step.failed,
             )
-            for step in (recording.steps if recording is not None else ())
+            for step in (() if trail is None else trail.steps)
         ],
     )
 
 
-def _left_out(decision: Decision) -> Iterable[LeftOutPart]:
-    if decision.recording is not None:
-        for each in decision.recording.left_out:
-            yield _part(each.by, each.endpoints, each.plugin)
+def _left_out(trail: Trail) -> Iterable[LeftOutPart]:
+    if trail.pool is None:
         return
-    result = decision.result
-    if result is None or decision.pool_size is None:
-        return
-    count = decision.pool_size - len(decision.found)
-    if count > 0:
-        yield LeftOutPart(by="subset or ejection", count=count, endpoints=[])
-    primary = result.profiles[result.primary]
-    scheduled = primary.filters[0].before if primary.filters else primary.candidates
-    steps = (
-        ("screener", decision.found, decision.screened),
-        ("staleness", decision.screened, scheduled),
-    )
-    for by, before, after in steps:
-        gone = _without(before, after)
-        if gone:
-            yield _part(by, gone)
+    steps = [("subset", "", trail.pool, trail.located)]
+    if trail.found is not None:
+        steps.append(("ejection", "", trail.located, trail.found))
+    steps += [("screener", each.name, each.before, each.after) for each in trail.screenings]
+    if scheduled := _scheduled(trail):
+        steps.append(("staleness", "", trail.screened, scheduled))
+    for by, plugin, before, after in steps:
+        if gone := _without(before, after):
+            yield _part(by, gone, plugin)
 
 
-def _part(by: str, endpoints: Sequence[Endpoint], plugin: str = "") -> LeftOutPart:
+def _scheduled(trail: Trail) -> Sequence[Endpoint]:
+    """The endpoints that profiles were given; none: unknown."""
+    if trail.result is not None:
+        profile = trail.result.profiles[trail.result.primary]
+    elif trail.unpicked:
+        profile = trail.unpicked[0][1]
+    else:
+        return ()
+    return profile.filters[0].before if profile.filters else profile.candidates
+
+
+def _part(by: str, endpoints: Sequence[Endpoint], plugin: str) -> LeftOutPart:
     return LeftOutPart(
         by=by,
         plugin=plugin,
@@ -121,17 +125,15 @@ def _part(by: str, endpoints: Sequence[Endpoint], plugin: str = "") -> LeftOutPa
     )
 
 
-def _profiles(decision: Decision) -> Iterable[ProfilePart]:
-    result = decision.result
-    picked = {} if result is None else result.profiles
+def _profiles(trail: Trail) -> Iterable[ProfilePart]:
+    result = trail.result
     if result is not None:
         roles = {name: role for role, name in result.roles.items()}
-        for name in sorted(picked, key=lambda name: name != result.primary):
-            yield _profile(name, picked[name], name == result.primary, roles.get(name, ""))
-    recorded = decision.recording.filters if decision.recording is not None else {}
-    for name, filters in recorded.items():
-        if name not in picked and filters:
-            yield _failed_profile(name, filters)
+        for name in sorted(result.profiles, key=lambda name: name != result.primary):
+            profile = result.profiles[name]
+            yield _profile(name, profile, name == result.primary, roles.get(name, ""))
+    for name, profile in trail.unpicked:
+        yield _unpicked(name, profile)
 
 
 def _profile(name: str, profile: ProfileResult, is_primary: bool, role: str) -> ProfilePart:
@@ -149,7 +151,10 @@ def _profile(name: str, profile: ProfileResult, is_primary: bool, role: str) -> 
         reason=profile_reason(profile),
         candidates=len(candidates),
         filters=[_filter(each) for each in profile.filters],
-        scorers=[ScorerPart(plugin=each.name, weight=each.weight) for each in profile.scorers],
+        scorers=[
+            ScorerPart(plugin=each.name, weight=each.weight, is_kept=_is_kept(each, profile))
+            for each in profile.scorers
+        ],
         endpoints=[
             _candidate(
                 candidates[index],
@@ -164,16 +169,21 @@ def _profile(name: str, profile: ProfileResult, is_primary: bool, role: str) -> 
     )
 
 
-def _failed_profile(name: str, filters: Sequence[FilterResult]) -> ProfilePart:
-    left = len(filters[-1].after)
+def _is_kept(scorer: ScorerResult, profile: ProfileResult) -> bool:
+    # Neither has a time where a stranger's scheduler made them.
+    return scorer.started_at is None and profile.started_at is not None
+
+
+def _unpicked(name: str, profile: ProfileResult) -> ProfilePart:
+    left = len(profile.candidates)
     return ProfilePart(
         name=name,
         is_primary=False,
         role="",
         picked=[],
-        reason=NOTHING_LEFT if not left else "it picked nothing",
+        reason="it picked nothing" if left else NOTHING_LEFT,
         candidates=left,
-        filters=[_filter(each) for each in filters],
+        filters=[_filter(each) for each in profile.filters],
         scorers=[],
         endpoints=[],
         not_shown=left,
@@ -208,11 +218,13 @@ def _candidate(
 
 def _phases(decision: Decision) -> Iterable[PhasePart]:
     started, scheduling = decision.started_at, decision.scheduling_at
-    if started is None or scheduling is None:
+    if started is None:
         return
     yield PhasePart(name="body", seconds=_seconds(started - decision.received_at))
-    yield PhasePart(name="preparation", seconds=_seconds(scheduling - started))
-    yield PhasePart(name="scheduling", seconds=_seconds(decision.decided_at - scheduling))
+    prepared = decision.decided_at if scheduling is None else scheduling
+    yield PhasePart(name="preparation", seconds=_seconds(prepared - started))
+    if scheduling is not None:
+        yield PhasePart(name="scheduling", seconds=_seconds(decision.decided_at - scheduling))
 
 
 def _without(before: Sequence[Endpoint], after: Sequence[Endpoint]) -> list[Endpoint]:

@@ -128,9 +128,15 @@ def _times(decision: DecisionPart) -> Iterator[str]:
         )
         for each in decision.steps
     ]
+    rows += [
+        ("kept", "Scorer", scorer.plugin, profile.name)
+        for profile in decision.profiles
+        for scorer in profile.scorers
+        if scorer.is_kept
+    ]
     if len(rows) > 1:
         # Without plugins these columns would be empty.
-        yield from columns([row if decision.steps else row[:2] for row in rows])
+        yield from columns([row if rows[-1][2] else row[:2] for row in rows])
 
 
 def _named(addresses: Sequence[str], count: int) -> str:

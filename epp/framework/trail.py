@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -33,10 +32,6 @@ class TimedStep(Struct, frozen=True, gc=False):
     failed: bool
 
 
-def _no_times() -> array[float]:
-    return array("d")
-
-
 class Trail(Struct, eq=False, kw_only=True):
     """What a request passed, in the order in which it did. Plugins have no use for it."""
 
@@ -47,7 +42,7 @@ class Trail(Struct, eq=False, kw_only=True):
     pool: Sequence[Endpoint] | None = None
     located: Sequence[Endpoint] = ()
     """What the gateway's subset left of the pool."""
-    found: Sequence[Endpoint] = ()
+    found: Sequence[Endpoint] | None = None
     """What ejections left of that."""
     screenings: tuple[FilterResult, ...] = ()
     screened: Sequence[Endpoint] = ()
@@ -55,29 +50,20 @@ class Trail(Struct, eq=False, kw_only=True):
     result: SchedulingResult | None = None
     unpicked: tuple[tuple[str, ProfileResult], ...] = ()
     """Names of profiles that picked nothing, and how far they came."""
-    # Steps lie flat: one object for each, with its numbers, would take three times the room, and
-    # trails are kept by the hundred.
-    _names: list[StepName] = field(default_factory=list)
-    _times: array[float] = field(default_factory=_no_times)
-    _failures: tuple[int, ...] = ()
-    _is_failing: bool = False
+    calls: list[Any] = field(default_factory=list)
+    """`StepName`, start and seconds of each call of a plugin, as they ended, in a row: with a tuple
+    for each the trails that are kept would be a fifth larger."""
+    failures: frozenset[int] = frozenset()
+    """Where in `calls` those begin that failed."""
 
     def fails(self) -> None:
-        """The step that is about to end fails."""
-        self._is_failing = True
-
-    def took(self, step: StepName, started_at: float, seconds: float) -> None:
-        """A step has ended, well or not."""
-        if self._is_failing:
-            self._is_failing = False
-            self._failures += (len(self._names),)
-        self._names.append(step)
-        self._times.append(started_at)
-        self._times.append(seconds)
+        """The call that is about to end fails."""
+        self.failures |= {len(self.calls)}
 
     @property
     def steps(self) -> Iterator[TimedStep]:
         """The calls of plugins, as they ended."""
-        for index, name in enumerate(self._names):
-            started_at, seconds = self._times[2 * index : 2 * index + 2]
-            yield TimedStep(name, started_at, seconds, index in self._failures)
+        calls = self.calls
+        for place in range(0, len(calls), 3):
+            name, started_at, seconds = calls[place : place + 3]
+            yield TimedStep(name, started_at, seconds, place in self.failures)

@@ -12,6 +12,7 @@ from epp.support.addresses import canonical_ip, join_host_port
 if TYPE_CHECKING:
     from epp.datastore.datastore import Snapshot
     from epp.framework.endpoint import Endpoint
+    from epp.framework.trail import Trail
     from epp.request_control.incoming import IncomingRequest
     from epp.request_control.outliers import OutlierMemory
 
@@ -23,13 +24,17 @@ class Candidates:
         self._outliers = outliers
         self._use_subset = use_subset
 
-    def of(self, incoming: IncomingRequest, snapshot: Snapshot) -> Sequence[Endpoint]:
-        """The endpoints of `snapshot` that `incoming` may go to.
+    def of(
+        self, incoming: IncomingRequest, snapshot: Snapshot, trail: Trail | None = None
+    ) -> Sequence[Endpoint]:
+        """The endpoints of `snapshot` that `incoming` may go to; `trail` gets whom that leaves out.
 
         Without any it is a `Rejection` with 503, in both failure modes (decision 1).
         """
         hint = incoming.subset if self._use_subset else None
         found = locate_candidates(snapshot, hint)
+        if trail is not None:
+            trail.pool, trail.located = snapshot.endpoints, found
         if not found:
             raise PlainRejection(
                 ErrorCode.SERVICE_UNAVAILABLE,
@@ -37,7 +42,10 @@ class Candidates:
                 drop_reason=DropReason.NO_ENDPOINTS,
                 retry_after=1,
             )
-        return self._outliers.among(found)
+        found = self._outliers.among(found)
+        if trail is not None:
+            trail.found = found
+        return found
 
 
 def locate_candidates(snapshot: Snapshot, hint: object) -> Sequence[Endpoint]:

@@ -8,25 +8,32 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from epp.framework.request import InferenceRequest
+from epp.request_control.incoming import REQUEST_ID_HEADER, request_path
+
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
     from epp.framework.errors import Rejection
-    from epp.framework.request import InferenceRequest
+    from epp.framework.headers import Headers
     from epp.framework.scheduling import SchedulingResult
+    from epp.framework.trail import Trail
     from epp.request_control.active_request import ActiveRequest
-    from epp.request_control.recording import Recording
 
 MOST_NAME = 256
 """Characters of a name that a client chose."""
 MOST_MESSAGE = 1024
 ROWS_PER_DECISION = 256
 """Candidates that a decision may have on average; of larger pools fewer decisions are kept."""
+ENDPOINTS_PER_ROW = 5
+"""Endpoints of a pool that take as much room as a candidate: only the list of them is kept."""
+MOST_TURNED_AWAY = 64
 
 
 class Refusal(Struct, frozen=True):
@@ -51,23 +58,29 @@ class Decision(Struct, frozen=True, eq=False):
     received_at: float
     """When its headers came."""
     decided_at: float
-    started_at: float | None = None
-    """When its body was there, too; None: not known, as are the others."""
-    scheduling_at: float | None = None
-    pool_size: int | None = None
-    """Endpoints of the pool; None: they were not looked at."""
-    found: Sequence[Endpoint] = ()
-    """What subset and ejections left of the pool."""
-    screened: Sequence[Endpoint] = ()
-    """What screeners left of that."""
-    result: SchedulingResult | None = None
+    trail: Trail | None = None
+    """How it came to that; None: nothing was looked at."""
     rows: int = 0
-    """Candidates of all profiles together: what the decision takes in memory."""
+    """What it takes in memory."""
     note: str = ""
-    """Why these endpoints, without a result."""
+    """Why these endpoints, if not for the scheduler's result."""
     refusal: Refusal | None = None
-    recording: Recording | None = None
-    """Of a dry run: every step."""
+    is_dry_run: bool = False
+
+    @property
+    def started_at(self) -> float | None:
+        """When its body was there, too; None: not known."""
+        return None if self.trail is None else self.trail.started_at
+
+    @property
+    def scheduling_at(self) -> float | None:
+        """When the scheduler was asked; None: it was not."""
+        return None if self.trail is None else self.trail.scheduling_at
+
+    @property
+    def result(self) -> SchedulingResult | None:
+        """What the scheduler said, which need not be what became of the request."""
+        return None if self.trail is None else self.trail.result
 
 
 class DecisionLog:
@@ -75,6 +88,9 @@ class DecisionLog:
 
     A row is a candidate of a profile: 40 bytes with the default profile, 32 more for each further
     scorer that is asked for every request.
+
+    Requests that were turned away unread have a little room of their own, the last 64: they come
+    in floods, and would wash out the decisions that tell where the flood is from.
     """
 
     def __init__(self, size: int, now: Callable[[], float] = time.monotonic) -> None:
@@ -82,45 +98,16 @@ class DecisionLog:
         self._most_rows = size * ROWS_PER_DECISION
         self._rows = 0
         self._kept: deque[Decision] = deque()
+        self._turned_away: deque[Decision] = deque(maxlen=min(size, MOST_TURNED_AWAY))
         self._now = now
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._kept) + len(self._turned_away)
 
-    def picked(
-        self,
-        active: ActiveRequest,
-        result: SchedulingResult,
-        *,
-        pool_size: int,
-        found: Sequence[Endpoint],
-        screened: Sequence[Endpoint],
-        started_at: float,
-        scheduling_at: float,
-        decided_at: float,
-    ) -> None:
+    def picked(self, active: ActiveRequest, decided_at: float) -> None:
         """Keep how a request got its endpoint; called for each, so nothing is worked out here."""
-        request = active.request
         self._keep(
-            # By position, in the order of its fields: 0.4 µs, by name 1.8.
-            Decision(
-                request.id[:MOST_NAME],
-                request.path[:MOST_NAME],
-                request.incoming_model[:MOST_NAME],
-                request.target_model[:MOST_NAME],
-                request.fairness_id[:MOST_NAME],
-                request.priority,
-                active.endpoints,
-                active.received_at,
-                decided_at,
-                started_at,
-                scheduling_at,
-                pool_size,
-                found,
-                screened,
-                result,
-                len(screened) * len(result.profiles),
-            )
+            decision_of(active.request, active.received_at, decided_at, endpoints=active.endpoints)
         )
 
     def failed_open(
@@ -131,21 +118,37 @@ class DecisionLog:
         note: str,
     ) -> None:
         """A fault of ours was answered with the simplest pick, or with none."""
-        self._keep(bare_decision(request, received_at, self._now(), endpoints=endpoints, note=note))
+        self._keep(decision_of(request, received_at, self._now(), endpoints=endpoints, note=note))
 
     def rejected(self, request: InferenceRequest, received_at: float, rejection: Rejection) -> None:
         """The client got an error from us."""
         refusal = refusal_of(rejection, rejection.log_message)
-        self._keep(bare_decision(request, received_at, self._now(), refusal=refusal))
+        self._keep(decision_of(request, received_at, self._now(), refusal=refusal))
+
+    def turned_away(self, headers: Headers, received_at: float, rejection: Rejection) -> None:
+        """The client got an error from us before more than `headers` were looked at, if these."""
+        request_id = headers.get(REQUEST_ID_HEADER) or ""
+        path = request_path(headers) if headers.as_mapping() else ""
+        unread = InferenceRequest(id=request_id, path=path, headers=headers, parsed=None)
+        refusal = refusal_of(rejection, rejection.log_message)
+        self._turned_away.append(decision_of(unread, received_at, self._now(), refusal=refusal))
 
     def last(self, count: int) -> Sequence[Decision]:
         """The newest first."""
-        return tuple(islice(reversed(self._kept), count))
+        return tuple(islice(self._newest_first(), count))
 
     def find(self, request_id: str) -> Sequence[Decision]:
         """Those of a request, the newest first; clients may use an id again."""
         wanted = request_id[:MOST_NAME]
-        return tuple(each for each in reversed(self._kept) if each.request_id == wanted)
+        return tuple(each for each in self._newest_first() if each.request_id == wanted)
+
+    def _newest_first(self) -> Iterator[Decision]:
+        return merge(
+            reversed(self._kept),
+            reversed(self._turned_away),
+            key=lambda decision: decision.decided_at,
+            reverse=True,
+        )
 
     def _keep(self, decision: Decision) -> None:
         kept = self._kept
@@ -155,7 +158,7 @@ class DecisionLog:
             self._rows -= kept.popleft().rows
 
 
-def bare_decision(
+def decision_of(
     request: InferenceRequest,
     received_at: float,
     decided_at: float,
@@ -164,20 +167,32 @@ def bare_decision(
     note: str = "",
     refusal: Refusal | None = None,
 ) -> Decision:
-    """A decision of which no more is known than how it ended."""
+    """A decision as it is kept."""
+    trail = request.trail
+    # By position, in the order of its fields: 0.4 µs, by name 1.8.
     return Decision(
-        request_id=request.id[:MOST_NAME],
-        path=request.path[:MOST_NAME],
-        model=request.incoming_model[:MOST_NAME],
-        target_model=request.target_model[:MOST_NAME],
-        fairness_id=request.fairness_id[:MOST_NAME],
-        priority=request.priority,
-        received_at=received_at,
-        decided_at=decided_at,
-        endpoints=endpoints,
-        note=note,
-        refusal=refusal,
+        request.id[:MOST_NAME],
+        request.path[:MOST_NAME],
+        request.incoming_model[:MOST_NAME],
+        request.target_model[:MOST_NAME],
+        request.fairness_id[:MOST_NAME],
+        request.priority,
+        endpoints,
+        received_at,
+        decided_at,
+        trail,
+        0 if trail is None else _rows(trail),
+        note,
+        refusal,
+        request.is_dry_run,
     )
+
+
+def _rows(trail: Trail) -> int:
+    profiles = len(trail.unpicked)
+    if trail.result is not None:
+        profiles += len(trail.result.profiles)
+    return max(len(trail.screened) * profiles, len(trail.pool or ()) // ENDPOINTS_PER_ROW)
 
 
 def refusal_of(rejection: Rejection, message: str) -> Refusal:

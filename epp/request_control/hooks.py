@@ -120,11 +120,10 @@ class HookRunner:
                 step.failed(error, request)
                 raise
             finally:
-                ended = self._now()
-                step.ended(request, started, ended)
+                seconds = step.ended(request, started, self._now())
             before, kept = kept, [endpoint for endpoint in kept if endpoint in allowed]
             if request.trail is not None:
-                result = FilterResult(step.name, before, kept, started, ended - started)
+                result = FilterResult(step.name, before, kept, started, seconds)
                 request.trail.screenings += (result,)
         if not kept:
             raise PlainRejection(
@@ -155,8 +154,8 @@ class HookRunner:
                 step.failed(error, request)
             finally:
                 ended = self._now()
-                step.ended(request, started, ended)
-                seconds, started = ended - started, ended
+                seconds = step.ended(request, started, ended)
+                started = ended
             if holds_up:
                 self._overruns.took(hook, seconds, hook.timeout_seconds, request)
 

@@ -17,6 +17,7 @@ import structlog
 
 from epp.framework.errors import ErrorCode, PlainRejection
 from epp.framework.request import TerminationCause
+from epp.framework.trail import StepName, Trail
 from epp.request_control.active_request import ActiveRequest
 from epp.request_control.admission import require_available_cache, shed_at_saturation
 from epp.request_control.explanation import decision_text, tell_scores
@@ -78,7 +79,7 @@ class Pipeline:
         self._now = now
         self._note_request = note_request
         self._decisions = decisions
-        self._parsing_timers: dict[str, Callable[[float], None]] = {}
+        self._parsing: dict[str, tuple[StepName, Callable[[float], None]]] = {}
         """By type of the parser."""
 
     async def run(
@@ -92,8 +93,9 @@ class Pipeline:
         """Decide by `plan`; `in_turns`: let others have theirs while a long body is read."""
         self._note_request()
         started = self._now()
+        trail = request.trail = Trail(started_at=started)
         deadline = started + self._settings.decision_timeout
-        parser, body = await self._parse(plan, incoming, request, started, in_turns=in_turns)
+        parser, body = await self._parse(plan, incoming, request, trail, in_turns=in_turns)
         if incoming.body is not None:
             resolve_model(request)
         if in_turns:
@@ -101,17 +103,16 @@ class Pipeline:
         request.priority = priority_of(request.headers, self._datastore.priorities)
         plan.hooks.request_header(request)
         request.fairness_id = fairness_id_of(request, plan)
-        snapshot = self._datastore.snapshot()
-        found = self._candidates.of(incoming, snapshot)
+        found = self._candidates.of(incoming, self._datastore.snapshot(), trail)
         shed_at_saturation(request, found, plan)
-        candidates = tuple(plan.hooks.screen(request, found))
+        candidates = trail.screened = tuple(plan.hooks.screen(request, found))
         await plan.hooks.produce(request, candidates)
         new_body = await _rewritten(request, body, in_turns=in_turns)
         plan.hooks.admit(request, candidates)
-        scheduling_at = self._now()
+        scheduling_at = trail.scheduling_at = self._now()
         if scheduling_at > deadline:
             raise DeadlinePassed
-        result = self._schedule(plan.scheduler, request, candidates, scheduling_at)
+        result = trail.result = self._schedule(plan.scheduler, request, candidates, scheduling_at)
         require_available_cache(request, result, plan)
         self._tell(request, result)
         active = ActiveRequest(
@@ -127,16 +128,7 @@ class Pipeline:
         )
         decided_at = self._before_sending(plan, active, result, deadline)
         if self._decisions is not None:
-            self._decisions.picked(
-                active,
-                result,
-                pool_size=len(snapshot.endpoints),
-                found=found,
-                screened=candidates,
-                started_at=started,
-                scheduling_at=scheduling_at,
-                decided_at=decided_at,
-            )
+            self._decisions.picked(active, decided_at)
         return active
 
     def _before_sending(
@@ -163,7 +155,7 @@ class Pipeline:
         plan: RequestPlan,
         incoming: IncomingRequest,
         request: InferenceRequest,
-        started: float,
+        trail: Trail,
         *,
         in_turns: bool,
     ) -> tuple[Parser | None, bytes | None]:
@@ -181,7 +173,7 @@ class Pipeline:
                 in_turns=in_turns,
             )
         finally:
-            self._parsing_took(parser, self._now() - started)
+            self._parsing_ended(parser, trail)
         return parser, body
 
     def _schedule(
@@ -203,12 +195,16 @@ class Pipeline:
             raise PlainRejection(ErrorCode.INTERNAL, "results must be greater than zero")
         return result
 
-    def _parsing_took(self, parser: Parser, seconds: float) -> None:
-        took = self._parsing_timers.get(parser.type)
-        if took is None:
-            took = self._metrics.plugin_timer("RequestParsing", parser.type, parser.type)
-            self._parsing_timers[parser.type] = took
+    def _parsing_ended(self, parser: Parser, trail: Trail) -> None:
+        seconds = self._now() - trail.started_at
+        kind = parser.type
+        step = self._parsing.get(kind)
+        if step is None:
+            took = self._metrics.plugin_timer("RequestParsing", kind, kind)
+            step = self._parsing[kind] = StepName("RequestParsing", kind), took
+        label, took = step
         took(seconds)
+        trail.calls.extend((label, trail.started_at, seconds))
 
     def _tell(self, request: InferenceRequest, result: SchedulingResult) -> None:
         if self._settings.emit_endpoint_scores:

@@ -10,37 +10,32 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from epp.framework.errors import Rejection
-from epp.request_control.candidates import Candidates, locate_candidates
+from epp.request_control.candidates import Candidates
 from epp.request_control.decision_log import (
     Decision,
     DecisionLog,
     Refusal,
-    bare_decision,
+    decision_of,
     refusal_of,
 )
 from epp.request_control.failure_answers import DeadlinePassed
 from epp.request_control.hooks import HookRunner, Hooks
 from epp.request_control.incoming import new_request
 from epp.request_control.pipeline import Pipeline
-from epp.request_control.recording import Recording, Watch, WatchedFilter, WatchedScreener
-from epp.scheduling.freshness import fresh_among
+from epp.scheduling.observer import Unobserved
 from epp.scheduling.profile import SchedulerProfile
 from epp.scheduling.scheduler import ProfileScheduler
 from epp.support.plugin_faults import PLUGIN_FAULTS, is_cancellation
 
 if TYPE_CHECKING:
-    from epp.datastore.datastore import Snapshot
     from epp.framework.endpoint import Endpoint
-    from epp.framework.request import InferenceRequest
-    from epp.framework.scheduling import Scheduler, SchedulingResult
+    from epp.framework.scheduling import Scheduler
     from epp.request_control.director_settings import DirectorSettings
     from epp.request_control.incoming import IncomingRequest
     from epp.request_control.outliers import OutlierMemory
@@ -73,32 +68,31 @@ class Rehearsal:
         incoming.reserve = False
         request = new_request(incoming, self._rng)
         request.is_dry_run = True
-        recording, outcome = Recording(), DecisionLog(1, self._now)
+        outcome = DecisionLog(1, self._now)
         try:
             async with asyncio.timeout(self._settings.decision_timeout):
-                await self._pipeline(recording, outcome).run(
-                    _watched(self._plan(), recording, self._now),
+                await self._pipeline(outcome).run(
+                    _unheard(self._plan(), self._now),
                     incoming,
                     request,
                     in_turns=incoming.is_long,
                 )
         except Rejection as rejection:
-            decision = self._refused(incoming, request, refusal_of(rejection, rejection.message))
+            refusal = refusal_of(rejection, rejection.message)
         except PLUGIN_FAULTS as error:  # told, whatever it is
             if is_cancellation(error):
                 raise
-            decision = self._refused(incoming, request, _fault(error))
+            refusal = _fault(error)
         else:
             [decision] = outcome.last(1)
-        return msgspec.structs.replace(decision, pool_size=recording.pool_size, recording=recording)
+            return decision
+        return decision_of(request, incoming.received_at, self._now(), refusal=refusal)
 
-    def _pipeline(self, recording: Recording, outcome: DecisionLog) -> Pipeline:
+    def _pipeline(self, outcome: DecisionLog) -> Pipeline:
         return Pipeline(
             datastore=self._datastore,
-            candidates=_WatchedCandidates(
-                recording, self._outliers, use_subset=self._settings.use_subset
-            ),
-            metrics=Watch(recording),
+            candidates=Candidates(self._outliers, use_subset=self._settings.use_subset),
+            metrics=_Unheard(),
             on_picked=lambda _: None,
             on_end=lambda _, __: None,
             settings=self._settings,
@@ -107,72 +101,47 @@ class Rehearsal:
             decisions=outcome,
         )
 
-    def _refused(
-        self, incoming: IncomingRequest, request: InferenceRequest, refusal: Refusal
-    ) -> Decision:
-        return bare_decision(request, incoming.received_at, self._now(), refusal=refusal)
+
+class _Unheard(Unobserved):
+    """No metric hears of it."""
+
+    def scheduled(self, seconds: float, target_model: str, endpoint: Endpoint | None) -> None:
+        """Nobody asks."""
+
+    def response_phase_error(self) -> None:
+        """There is no response."""
 
 
-class _WatchedCandidates(Candidates):
-    def __init__(self, recording: Recording, outliers: OutlierMemory, *, use_subset: bool) -> None:
-        super().__init__(outliers, use_subset=use_subset)
-        self._recording = recording
-
-    def of(self, incoming: IncomingRequest, snapshot: Snapshot) -> Sequence[Endpoint]:
-        recording, hint = self._recording, incoming.subset if self._use_subset else None
-        located = locate_candidates(snapshot, hint)
-        recording.pool_size = len(snapshot.endpoints)
-        recording.leave_out("subset", snapshot.endpoints, located)
-        found = super().of(incoming, snapshot)
-        recording.leave_out("ejection", located, found)
-        return found
-
-
-class _WatchedScheduler:
-    """A scheduler that is given the same, and notes who is stale."""
-
-    def __init__(self, scheduler: Scheduler, recording: Recording) -> None:
-        self._scheduler = scheduler
-        self._recording = recording
-
-    def schedule(
-        self, request: InferenceRequest, candidates: Sequence[Endpoint]
-    ) -> SchedulingResult:
-        self._recording.leave_out("staleness", candidates, fresh_among(candidates))
-        return self._scheduler.schedule(request, candidates)
-
-
-def _watched(plan: RequestPlan, recording: Recording, now: Callable[[], float]) -> RequestPlan:
-    """The plan without what acts on a decision, told of in `recording`."""
+def _unheard(plan: RequestPlan, now: Callable[[], float]) -> RequestPlan:
+    """The plan without what acts on a decision, and without the process's metrics."""
     hooks = plan.hooks.hooks
     rehearsed = Hooks(
         request_header=hooks.request_header,
-        screener=tuple(WatchedScreener(each, recording) for each in hooks.screener),
+        screener=hooks.screener,
         data_producer=tuple(each for each in hooks.data_producer if not plan.hooks.is_off(each)),
         admitter=hooks.admitter,
     )
     return replace(
         plan,
-        hooks=HookRunner(rehearsed, Watch(recording), now),
-        scheduler=_WatchedScheduler(_profiles(plan.scheduler, recording, now), recording),
+        hooks=HookRunner(rehearsed, _Unheard(), now),
+        scheduler=_scheduler(plan.scheduler, now),
     )
 
 
-def _profiles(scheduler: Scheduler, recording: Recording, now: Callable[[], float]) -> Scheduler:
+def _scheduler(scheduler: Scheduler, now: Callable[[], float]) -> Scheduler:
     if not isinstance(scheduler, ProfileScheduler):
         return scheduler
     profiles = [
         SchedulerProfile(
             profile.name,
-            filters=[WatchedFilter(each, profile.name, recording) for each in profile.filters],
+            filters=profile.filters,
             scorers=profile.scorers,
             picker=profile.picker,
-            observer=Watch(recording, profile.name),
             now=now,
         )
         for profile in scheduler.profiles
     ]
-    return ProfileScheduler(profiles, scheduler.handler, observer=Watch(recording), now=now)
+    return ProfileScheduler(profiles, scheduler.handler, now=now)
 
 
 def _fault(error: BaseException) -> Refusal:

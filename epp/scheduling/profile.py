@@ -115,9 +115,8 @@ class SchedulerProfile:
                 step.failed(error, request)
                 raise
             finally:
-                ended = self._now()
-                step.ended(request, started, ended)
-            results.append(FilterResult(step.name, candidates, kept, started, ended - started))
+                seconds = step.ended(request, started, self._now())
+            results.append(FilterResult(step.name, candidates, kept, started, seconds))
             candidates = kept
         if not candidates:
             raise PlainRejection(

@@ -120,9 +120,7 @@ class Rating:
             step.failed(error, request)
             return None
         finally:
-            ended = self._now()
-            seconds = ended - started
-            step.ended(request, started, ended)
+            seconds = step.ended(request, started, self._now())
             self._watch(plugin, seconds, request)
         weighted = _weighted(weight, scores)
         kind = plugin.type

@@ -39,13 +39,14 @@ class Step(Generic[P_co]):
     failed: Callable[[BaseException, InferenceRequest], None]
     """To be told what a call for a request raised."""
 
-    def ended(self, request: InferenceRequest, started: float, ended: float) -> None:
-        """A call on the way to a decision is over, well or not."""
+    def ended(self, request: InferenceRequest, started: float, ended: float) -> float:
+        """A call on the way to a decision is over, well or not; gives its seconds."""
         seconds = ended - started
         self.took(seconds)
         trail = request.trail
         if trail is not None:
-            trail.took(self.label, started, seconds)
+            trail.calls.extend((self.label, started, seconds))
+        return seconds
 
 
 class Steps:

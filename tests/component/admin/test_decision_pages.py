@@ -146,7 +146,9 @@ async def test_a_request_is_found_by_whatever_id_it_had(
     assert status == 200
     [decision] = page
     assert decision["requestId"] == request_id
-    assert decision["profiles"][0]["scorers"] == [{"plugin": "queue-scorer", "weight": 2.0}]
+    assert decision["profiles"][0]["scorers"] == [
+        {"plugin": "queue-scorer", "weight": 2.0, "isKept": False}
+    ]
 
 
 async def test_an_unknown_request_is_said_to_be_unknown(picker: Decided, port: Port) -> None:

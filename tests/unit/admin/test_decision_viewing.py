@@ -1,14 +1,26 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
+import pytest
 
 from epp.admin.decision_view import DecisionPart
-from epp.admin.decision_viewing import MOST_ENDPOINTS, summary_of, view_decision
-from epp.framework.endpoint import EndpointMetrics
-from epp.framework.errors import ErrorCode, Rejection
+from epp.admin.decision_viewing import (
+    MOST_ENDPOINTS,
+    NOTHING_LEFT,
+    summary_of,
+    view_decision,
+)
+from epp.app.assembly import RequestPathSettings
+from epp.framework.endpoint import Endpoint, EndpointMetrics
+from epp.framework.errors import ErrorCode, PlainRejection, Rejection
+from epp.framework.request import InferenceRequest
+from epp.framework.request_control import Screener
+from epp.request_control.incoming import IncomingRequest
+from epp.request_control.outliers import OutlierSettings
 from epp.testing import request_of
 from tests.fakes.decided import Decided, incoming
 
@@ -74,9 +86,110 @@ def test_times_are_told_as_far_as_they_were_kept() -> None:
     assert part.seconds is not None
     whole = sum(phase.seconds for phase in part.phases[1:])
     assert abs(part.seconds - whole) < 1e-6
-    assert part.steps == []
     decided_at = datetime.fromisoformat(part.decided_at).timestamp()
     assert before - 1 < decided_at < time.time() + 1
+
+
+def steps(part: DecisionPart) -> list[tuple[str, str, str]]:
+    return [(each.extension_point, each.plugin, each.profile) for each in part.steps]
+
+
+def test_a_decision_that_was_made_is_told_with_the_time_of_each_step() -> None:
+    picker = Decided(config=LABELLED, labels=GOLD)
+    picker.decide()
+
+    part = viewed(picker)
+
+    assert steps(part) == [
+        ("RequestParsing", "openai-parser", ""),
+        ("ProfilePicker", "single-profile-handler", ""),
+        ("Filter", "gold", "default"),
+        ("Scorer", "queue-scorer", "default"),
+        ("Picker", "max-score-picker", "default"),
+        ("ProfilePicker", "single-profile-handler", ""),
+        ("ProcessProfilesResults", "single-profile-handler", ""),
+    ]
+    assert part.seconds is not None
+    assert 0 < sum(each.seconds for each in part.steps) <= part.seconds
+    assert not any(each.failed for each in part.steps)
+
+
+def test_a_scorer_whose_scores_were_kept_is_told_to_be_so_and_took_no_step() -> None:
+    picker = Decided(config=LABELLED, labels=GOLD)
+    for _ in range(2):
+        picker.decide()
+
+    part = viewed(picker)
+
+    [scorer] = part.profiles[0].scorers
+    assert scorer.is_kept
+    assert "Scorer" not in [each.extension_point for each in part.steps]
+
+
+class KeepsFirst(Screener):
+    """Lets the first endpoint through."""
+
+    type = "keeps-first"
+
+    def screen(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+        return list(endpoints[:1])
+
+
+def test_whom_ejections_and_screeners_left_out_is_told() -> None:
+    config = "plugins: [{type: keeps-first}, {type: queue-scorer}]"
+    settings = RequestPathSettings(outliers=OutlierSettings(consecutive_errors=1))
+    picker = Decided(config=config, own_plugins=[KeepsFirst], settings=settings)
+    picker.path.outliers.ended(picker.endpoint(ONE), 500)
+    picker.decide()
+
+    part = viewed(picker)
+
+    assert [(each.by, each.plugin, each.endpoints) for each in part.left_out] == [
+        ("ejection", "", [ONE]),
+        ("screener", "keeps-first", [THREE]),
+    ]
+
+
+def rejected(picker: Decided, request: IncomingRequest) -> DecisionPart:
+    """A rejection as the gateway's room notes it."""
+    with pytest.raises(Rejection) as rejection:
+        picker.decide(request)
+    assert request.request is not None
+    picker.log.rejected(request.request, request.received_at, rejection.value)
+    return viewed(picker)
+
+
+def test_a_rejection_is_told_with_what_the_filters_removed_and_with_every_step() -> None:
+    part = rejected(Decided(config=LABELLED), incoming())
+
+    assert (part.outcome, part.pool_size, part.left_out) == ("rejected", 3, [])
+    [profile] = part.profiles
+    assert (profile.reason, profile.filters[0].removed) == (NOTHING_LEFT, [ONE, TWO, THREE])
+    assert steps(part) == [
+        ("RequestParsing", "openai-parser", ""),
+        ("ProfilePicker", "single-profile-handler", ""),
+        ("Filter", "gold", "default"),
+        ("ProfilePicker", "single-profile-handler", ""),
+        ("ProcessProfilesResults", "single-profile-handler", ""),
+    ]
+    assert [phase.name for phase in part.phases] == ["body", "preparation", "scheduling"]
+
+
+def test_a_rejection_of_what_was_scheduled_is_told_with_its_scores() -> None:
+    unavailable = incoming(headers={"prefer": "if-available"})
+
+    part = rejected(Decided(config=LABELLED, labels=GOLD), unavailable)
+
+    assert part.rejection is not None
+    assert (part.outcome, part.rejection.status, part.endpoints) == ("rejected", 412, [])
+    assert [each.address for each in part.profiles[0].endpoints] == [ONE, TWO]
+
+
+def test_a_rejection_for_a_subset_of_strangers_tells_whom_it_left_out() -> None:
+    part = rejected(Decided(), incoming(subset=["10.9.9.9"]))
+
+    assert [(each.by, each.endpoints) for each in part.left_out] == [("subset", [ONE, TWO, THREE])]
+    assert [phase.name for phase in part.phases] == ["body", "preparation"]
 
 
 async def test_a_dry_run_is_told_with_every_step_and_whom_each_left_out() -> None:
@@ -110,7 +223,7 @@ async def test_a_profile_that_picked_nothing_is_told_with_its_filters() -> None:
     assert profile.filters[0].removed == [ONE, TWO, THREE]
 
 
-def test_who_was_stale_is_found_again_and_of_a_subset_the_number() -> None:
+def test_who_was_stale_and_who_was_in_no_subset_is_told() -> None:
     picker = Decided()
     picker.endpoint(TWO).state.is_stale = True
     picker.decide(incoming(subset=["10.0.0.1", "10.0.0.2"]))
@@ -118,7 +231,7 @@ def test_who_was_stale_is_found_again_and_of_a_subset_the_number() -> None:
     part = viewed(picker)
 
     assert [(each.by, each.count, each.endpoints) for each in part.left_out] == [
-        ("subset or ejection", 1, []),
+        ("subset", 1, [THREE]),
         ("staleness", 1, [TWO]),
     ]
 
@@ -154,7 +267,7 @@ def test_the_picked_one_is_told_even_if_it_is_not_among_the_best() -> None:
 
 def test_what_was_rejected_is_told_by_its_error() -> None:
     picker = Decided()
-    picker.log.rejected(request_of(), 0.0, Rejection(ErrorCode.BAD_REQUEST, "no model"))
+    picker.log.rejected(request_of(), 0.0, PlainRejection(ErrorCode.BAD_REQUEST, "no model"))
 
     part = viewed(picker)
 

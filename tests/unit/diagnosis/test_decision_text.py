@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from epp.admin.decision_view import (
     CandidatePart,
     DecisionList,
@@ -103,6 +105,19 @@ def test_steps_of_a_dry_run_are_told_with_their_plugins() -> None:
     assert text.startswith("request      abc (dry run: nothing was sent, reserved, counted or")
     assert "TIME      STEP        PLUGIN     PROFILE\n" in text
     assert "0.010 ms  Scorer      kv FAILED  default\n" in text
+
+
+def test_scores_that_were_kept_are_told_among_the_times() -> None:
+    scorers = [ScorerPart(plugin="queue", weight=2.0, is_kept=True), PROFILE.scorers[1]]
+    profile = msgspec.structs.replace(PROFILE, scorers=scorers)
+
+    text = decision_text(decision(profiles=[profile]))
+
+    assert text.endswith(
+        "TIME      STEP        PLUGIN  PROFILE\n"
+        "0.200 ms  scheduling\n"
+        "kept      Scorer      queue   default\n"
+    )
 
 
 def test_a_rejection_is_told_by_status_and_details() -> None:

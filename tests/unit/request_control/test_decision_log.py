@@ -10,7 +10,12 @@ from epp.app.assembly import RequestPathSettings
 from epp.framework.errors import ErrorCode, PlainRejection, Rejection
 from epp.framework.headers import Headers
 from epp.framework.request import InferenceRequest, TerminationCause
-from epp.request_control.decision_log import MOST_NAME, ROWS_PER_DECISION, DecisionLog
+from epp.request_control.decision_log import (
+    MOST_NAME,
+    MOST_TURNED_AWAY,
+    ROWS_PER_DECISION,
+    DecisionLog,
+)
 from epp.testing import request_of
 from tests.fakes.decided import Decided, incoming
 
@@ -56,8 +61,12 @@ def test_a_decision_tells_what_it_was_made_of() -> None:
     assert decision.result is active.result
     assert decision.endpoints == active.endpoints
     assert (decision.path, decision.model, decision.target_model) == ("/v1/completions", "m", "m")
-    assert decision.pool_size == 3
-    assert [each.address for each in decision.found] == ["10.0.0.1:8000", "10.0.0.2:8000"]
+    trail = decision.trail
+    assert trail is not None
+    assert trail.pool == picker.datastore.snapshot().endpoints
+    for those in (trail.located, trail.found, trail.screened):
+        assert those is not None
+        assert [each.address for each in those] == ["10.0.0.1:8000", "10.0.0.2:8000"]
     assert decision.started_at is not None
     assert decision.scheduling_at is not None
     assert (
@@ -126,6 +135,48 @@ def test_what_a_rejection_says_to_its_client_alone_is_not_kept() -> None:
 
     kept = [decision.refusal.message for decision in log.last(2) if decision.refusal is not None]
     assert kept == ["not that", "BadRequest"]
+
+
+def overloaded() -> PlainRejection:
+    return PlainRejection(ErrorCode.SERVICE_UNAVAILABLE, "overloaded", details="overloaded")
+
+
+def headers_of(request_id: str) -> Headers:
+    return Headers([(":path", b"/v1/embeddings?a=b"), ("x-request-id", request_id.encode())])
+
+
+def test_what_was_turned_away_unread_is_found_by_its_headers() -> None:
+    log = DecisionLog(3)
+
+    log.turned_away(headers_of("a"), 0.0, overloaded())
+
+    [decision] = log.find("a")
+    assert (decision.path, decision.trail) == ("/v1/embeddings", None)
+    assert decision.refusal is not None
+    assert (decision.refusal.status, decision.refusal.details) == (503, "epp_overloaded")
+    assert len(log) == 1
+
+
+def test_a_flood_that_is_turned_away_pushes_no_decision_out() -> None:
+    picker = kept(200)
+    serve(picker, "before")
+
+    for number in range(1000):
+        picker.log.turned_away(headers_of(f"r{number}"), 0.0, overloaded())
+    serve(picker, "after")
+
+    assert [each.request_id for each in picker.log.last(3)] == ["after", "r999", "r998"]
+    assert len(picker.log.find("before")) == 1
+    assert len(picker.log) == MOST_TURNED_AWAY + 2
+
+
+def test_what_has_no_headers_that_could_be_read_has_neither_id_nor_path() -> None:
+    log = DecisionLog(3)
+
+    log.turned_away(Headers(), 0.0, overloaded())
+
+    [decision] = log.last(1)
+    assert (decision.request_id, decision.path) == ("", "")
 
 
 def test_the_pick_of_fail_open_is_told_with_its_reason() -> None:

@@ -7,11 +7,13 @@ from typing import ClassVar
 
 import pytest
 
+from epp.admin.decision_viewing import view_decision
 from epp.app.assembly import RequestPathSettings
 from epp.framework.endpoint import Endpoint, EndpointMetrics
 from epp.framework.request import InferenceRequest, TerminationCause
 from epp.framework.request_control import DataProducer, PreRequest, Screener
 from epp.framework.scheduling import Filter, SchedulingResult, Scorer
+from epp.framework.trail import Trail
 from epp.request_control.decision_log import Decision
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.outliers import OutlierSettings
@@ -41,15 +43,22 @@ def addresses(endpoints: Sequence[Endpoint]) -> list[str]:
 
 
 def left_out(decision: Decision) -> list[tuple[str, str, list[str]]]:
-    assert decision.recording is not None
-    return [
-        (each.by, each.plugin, addresses(each.endpoints)) for each in decision.recording.left_out
-    ]
+    told = view_decision(decision, decision.decided_at).left_out
+    return [(each.by, each.plugin, each.endpoints) for each in told]
+
+
+def trail(decision: Decision) -> Trail:
+    assert decision.trail is not None
+    return decision.trail
 
 
 def steps(decision: Decision) -> list[tuple[str, str, str]]:
-    assert decision.recording is not None
-    return [(each.extension_point, each.plugin, each.profile) for each in decision.recording.steps]
+    names = [each.name for each in trail(decision).steps]
+    return [(each.extension_point, each.plugin, each.profile) for each in names]
+
+
+def failed(decision: Decision) -> list[str]:
+    return [each.name.plugin for each in trail(decision).steps if each.failed]
 
 
 def counted(picker: Decided) -> list[bytes]:
@@ -81,7 +90,6 @@ async def test_every_step_is_timed_in_calling_order() -> None:
         ("Picker", "max-score-picker", "default"),
         ("ProfilePicker", "single-profile-handler", ""),
         ("ProcessProfilesResults", "single-profile-handler", ""),
-        ("Scheduling", "", ""),
     ]
 
 
@@ -155,7 +163,6 @@ async def test_the_subset_of_the_gateway_and_its_others_are_told() -> None:
     decision = await Decided().rehearse(incoming(subset=["10.0.0.2"]))
 
     assert addresses(decision.endpoints) == [TWO]
-    assert decision.pool_size == 3
     assert left_out(decision) == [("subset", "", [ONE, THREE])]
 
 
@@ -218,8 +225,9 @@ async def test_a_rejection_tells_what_the_filters_removed() -> None:
 
     assert decision.refusal is not None
     assert decision.refusal.status == 429
-    assert decision.recording is not None
-    [result] = decision.recording.filters["default"]
+    [(profile, unpicked)] = trail(decision).unpicked
+    [result] = unpicked.filters
+    assert profile == "default"
     assert (result.name, addresses(result.before), list(result.after)) == ("keeps-nobody", ALL, [])
 
 
@@ -240,9 +248,7 @@ async def test_a_scorer_that_fails_is_told_and_its_score_is_missing() -> None:
 
     decision = await picker.rehearse()
 
-    assert decision.recording is not None
-    failed = [each.plugin for each in decision.recording.steps if each.failed]
-    assert failed == ["breaks"]
+    assert failed(decision) == ["breaks"]
     assert len(decision.endpoints) == 1
 
 
@@ -262,6 +268,7 @@ async def test_a_fault_is_told_without_what_it_says() -> None:
 
     assert decision.refusal is not None
     assert (decision.refusal.status, decision.refusal.details) == (503, "epp_internal")
+    assert failed(decision) == ["breaks-all"]
     assert decision.refusal.message == "ValueError while picking an endpoint; the log tells more"
 
 
@@ -296,16 +303,15 @@ async def test_a_window_of_bursts_is_not_waited_for() -> None:
 
     decision = await Decided(config=config).rehearse()
 
-    assert decision.recording is not None
     assert ("DataProducer", producer, "") in steps(decision)
-    assert not [each.plugin for each in decision.recording.steps if each.failed]
+    assert not failed(decision)
 
 
 async def test_a_body_that_can_not_be_read_is_the_rejection_it_would_be() -> None:
     decision = await Decided().rehearse(incoming(b"{"))
 
     assert decision.refusal is not None
-    assert (decision.refusal.status, decision.pool_size) == (400, None)
+    assert (decision.refusal.status, trail(decision).pool) == (400, None)
     assert steps(decision) == [("RequestParsing", "openai-parser", "")]
 
 
