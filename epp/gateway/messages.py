@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from epp.framework.headers import Headers
 from epp.request_control.response_headers import SERVED_ENDPOINT_HEADER
+from epp.request_control.tracing import TRACEPARENT_HEADER
 from epp.wire import ext_proc_pb2 as wire
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ SUBSET_NAMESPACE = "envoy.lb.subset_hint"
 SUBSET_KEY = "x-gateway-destination-endpoint-subset"
 _ATTRIBUTES_NAMESPACE = "envoy.filters.http.ext_proc"
 _UPSTREAM_ADDRESS = "upstream.address"
+_SOME_TRACE = b"?" * 55
+"""As long as every `traceparent`, and not to be found in anything else that is sent."""
 
 _NEVER_SET = frozenset(
     (
@@ -148,16 +151,27 @@ def request_answer(
     `body` replaces the request's body (only in an answer on a buffered body). `metadata` is sent
     beside the destination, which no key of it can displace (D8).
     """
-    header = changes.get(DESTINATION_HEADER) if len(changes) == 1 else None
-    if header is not None and destination is not None and body is None and not metadata:
+    header = changes.get(DESTINATION_HEADER)
+    if header is None or destination is None or body is not None or metadata:
+        return _request_answer(changes, destination, on_headers, body, metadata or {})
+    if len(changes) == 1:
         return _pick_alone(header, destination, on_headers)
-    return _request_answer(changes, destination, on_headers, body, metadata or {})
+    trace = changes.get(TRACEPARENT_HEADER)
+    if len(changes) == 2 and trace is not None and len(trace) == len(_SOME_TRACE):
+        return _pick_traced(header, destination, on_headers).replace(_SOME_TRACE, trace)
+    return _request_answer(changes, destination, on_headers, body, {})
 
 
-# Most answers name an endpoint and say nothing else: 0.2 us instead of 6.
+# Most answers name an endpoint, and perhaps a trace, and say nothing else: 0.2 us instead of 6.
 @lru_cache(maxsize=4096)
 def _pick_alone(header: bytes, destination: str, on_headers: bool) -> bytes:
     return _request_answer({DESTINATION_HEADER: header}, destination, on_headers, None, {})
+
+
+@lru_cache(maxsize=4096)
+def _pick_traced(header: bytes, destination: str, on_headers: bool) -> bytes:
+    changes = {DESTINATION_HEADER: header, TRACEPARENT_HEADER: _SOME_TRACE}
+    return _request_answer(changes, destination, on_headers, None, {})
 
 
 def _request_answer(

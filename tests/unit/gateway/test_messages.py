@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import pytest
+
 from epp.gateway import messages
 from epp.wire import ext_proc_pb2 as wire
+from tests.fakes.gateway_client import read_answer
 
 
 def test_constant_answers_have_their_part_set() -> None:
@@ -14,6 +17,25 @@ def test_constant_answers_have_their_part_set() -> None:
         (messages.RESPONSE_TRAILERS, "response_trailers"),
     ):
         assert wire.ProcessingResponse.FromString(data).WhichOneof("response") == part
+
+
+TRACE = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.mark.parametrize("on_headers", [True, False])
+@pytest.mark.parametrize("trace", [TRACE, TRACE[:-1] + b"0", TRACE + b"-more", b"", b"?" * 55])
+def test_a_decision_names_the_trace_that_is_given_beside_the_destination(
+    on_headers: bool, trace: bytes
+) -> None:
+    changes = {"traceparent": trace, messages.DESTINATION_HEADER: b"10.0.0.1:8000"}
+
+    for _ in range(2):
+        data = messages.request_answer(changes, "10.0.0.1:8000", on_headers=on_headers)
+
+        answer = read_answer(data)
+        assert answer.set_headers == changes
+        assert answer.destination == "10.0.0.1:8000"
+        assert answer.kind == ("request_headers" if on_headers else "request_body")
 
 
 def test_hop_by_hop_and_pseudo_headers_are_never_set() -> None:
