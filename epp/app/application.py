@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 import os
 import random
-import sys
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TextIO, cast
+from typing import TextIO
 
 import structlog
 
@@ -26,16 +25,15 @@ from epp.app.options import ServeOptions
 from epp.app.picking import Picking
 from epp.app.pool_events import PoolEvents
 from epp.app.pool_follower import PoolFollower
+from epp.app.request_lines import RequestLines
 from epp.app.request_path_settings import request_path_settings
 from epp.app.tracing import open_tracing
 from epp.app.views import Views
 from epp.datastore.datastore import Datastore, Snapshot
 from epp.gateway.health import HealthState
 from epp.kubernetes.leader_election import ElectionTiming
-from epp.observability.background_stream import BackgroundStream
 from epp.observability.log_level import LogLevelSwitch
 from epp.observability.metrics import Metrics
-from epp.observability.request_log import RequestLog
 from epp.request_control.plan import RequestPlan
 from epp.support.tasks import TaskOwner, keep_running
 
@@ -74,14 +72,14 @@ class Application:
             options, lambda: self._picking.parsers, self._metrics, self._health
         )
         self._datastore.subscribe(self._events.changed)
-        self._requests: BackgroundStream | None = None
+        self._requests = RequestLines(options, request_log_stream)
         self._tracing = open_tracing(os.environ) if options.tracing else None
         self._path = build_request_path(
             self._datastore,
             self._metrics,
             request_path_settings(options, level),
             rng=rng,
-            request_log=self._request_log(request_log_stream),
+            request_log=self._requests.log,
             plan=self._picking.plan,
             note_request=self._picking.data_layer.note_request,
             tracer=None if self._tracing is None else self._tracing.tracer,
@@ -228,19 +226,9 @@ class Application:
         # Whoever reads a page may have to be asked about.
         await self._listeners.stop_pages()
         await self._follower.close()
-        if self._requests is not None:
-            self._requests.close()
+        self._requests.close()
         if self._tracing is not None:
             await self._tracing.close()
-
-    def _request_log(self, stream: TextIO | None) -> RequestLog | None:
-        if not self._options.request_log:
-            return None
-        if stream is None:
-            self._requests = BackgroundStream(sys.stdout)
-            # A text stream in everything but its static type.
-            stream = cast("TextIO", self._requests)
-        return RequestLog(stream, self._options.log_format)
 
     def _keep_running(self, name: str, serve: Callable[[], Awaitable[None]]) -> None:
         self._background.spawn(keep_running(name, serve), name=name)
