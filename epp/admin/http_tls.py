@@ -104,6 +104,9 @@ def _read_client_ca(path: Path) -> str:
 def _context(material: _Material) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= (
+        ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
+    )  # costs peers nothing, us CPU
     try:
         load_into(context, material.pair)
     except ssl.SSLError as error:
