@@ -26,6 +26,7 @@ from tests.fakes.applications import kubeconfig_for, options_for_tests
 from tests.fakes.doctor_cases import bad, doctor_case, verdicts
 from tests.fakes.kube_api import FakeKubeApi
 from tests.fakes.kube_objects import inference_pool, pod, pod_status
+from tests.fakes.scripted_kube import client_of
 
 OK, WARNING, FAULT, SKIPPED = Verdict.OK, Verdict.WARNING, Verdict.FAULT, Verdict.SKIPPED
 
@@ -277,15 +278,8 @@ async def answering(pages: dict[str, Any], status: int = 404) -> AsyncIterator[K
 
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", page)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    client = KubeClient.of_server(f"http://127.0.0.1:{runner.addresses[0][1]}")
-    try:
+    async with client_of(application) as client:
         yield client
-    finally:
-        await client.close()
-        await runner.cleanup()
 
 
 def reviews(granted: Collection[tuple[str, str]], seen: list[Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from epp.kubernetes.leader_election import ElectionTiming, LeaderElector
 from epp.kubernetes.lease import LeaseError, LeaseRecord
 from epp.kubernetes.lease_client import KubeLease
 from tests.fakes.eventually import eventually
+from tests.fakes.scripted_kube import client_of
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/models/leases"
 NAME = "epp-models-my-pool.llm-d.ai"
@@ -75,15 +76,8 @@ async def serving(api: LeaseApi) -> AsyncIterator[KubeClient]:
     application.router.add_post(PATH, api.answer)
     application.router.add_get(f"{PATH}/{NAME}", api.answer)
     application.router.add_put(f"{PATH}/{NAME}", api.answer)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    client = KubeClient.of_server(f"http://127.0.0.1:{runner.addresses[0][1]}")
-    try:
+    async with client_of(application) as client:
         yield client
-    finally:
-        await client.close()
-        await runner.cleanup()
 
 
 @pytest.fixture
