@@ -77,8 +77,11 @@ class PendingRequest:
         trace = self._trace
         self.answered()
         context.reporter.rejected(self.headers, request, rejection, self.received_at, trace)
-        if request is not None and context.decisions is not None:
-            context.decisions.rejected(request, self.received_at, rejection)
+        if context.decisions is not None:
+            if request is None:
+                context.decisions.turned_away(self.headers, self.received_at, rejection)
+            else:
+                context.decisions.rejected(request, self.received_at, rejection)
         is_grpc = (self.headers.get("content-type") or "").startswith("application/grpc")
         return immediate_response(
             rejection, is_grpc=is_grpc, error_format=context.settings.error_format

@@ -33,7 +33,7 @@ ROWS_PER_DECISION = 256
 """Candidates that a decision may have on average; of larger pools fewer decisions are kept."""
 ENDPOINTS_PER_ROW = 5
 """Endpoints of a pool that take as much room as a candidate: only the list of them is kept."""
-MOST_TURNED_AWAY = 64
+MOST_UNREAD = 64
 
 
 class Refusal(Struct, frozen=True):
@@ -89,8 +89,9 @@ class DecisionLog:
     A row is a candidate of a profile: 40 bytes with the default profile, 32 more for each further
     scorer that is asked for every request.
 
-    Requests that were turned away unread have a little room of their own, the last 64: they come
-    in floods, and would wash out the decisions that tell where the flood is from.
+    Requests that were answered unread, turned away or sent to the simplest pick, have a little room
+    of their own, the last 64: overload answers come in floods, and would wash out the decisions
+    that led to them.
     """
 
     def __init__(self, size: int, now: Callable[[], float] = time.monotonic) -> None:
@@ -98,11 +99,11 @@ class DecisionLog:
         self._most_rows = size * ROWS_PER_DECISION
         self._rows = 0
         self._kept: deque[Decision] = deque()
-        self._turned_away: deque[Decision] = deque(maxlen=min(size, MOST_TURNED_AWAY))
+        self._unread: deque[Decision] = deque(maxlen=min(size, MOST_UNREAD))
         self._now = now
 
     def __len__(self) -> int:
-        return len(self._kept) + len(self._turned_away)
+        return len(self._kept) + len(self._unread)
 
     def picked(self, active: ActiveRequest, decided_at: float) -> None:
         """Keep how a request got its endpoint; called for each, so nothing is worked out here."""
@@ -126,12 +127,11 @@ class DecisionLog:
         self._keep(decision_of(request, received_at, self._now(), refusal=refusal))
 
     def turned_away(self, headers: Headers, received_at: float, rejection: Rejection) -> None:
-        """The client got an error from us before more than `headers` were looked at, if these."""
+        """The client got an error from us before more than `headers` was looked at, if these."""
         request_id = headers.get(REQUEST_ID_HEADER) or ""
         path = request_path(headers) if headers.as_mapping() else ""
         unread = InferenceRequest(id=request_id, path=path, headers=headers, parsed=None)
-        refusal = refusal_of(rejection, rejection.log_message)
-        self._turned_away.append(decision_of(unread, received_at, self._now(), refusal=refusal))
+        self.rejected(unread, received_at, rejection)
 
     def last(self, count: int) -> Sequence[Decision]:
         """The newest first."""
@@ -145,12 +145,15 @@ class DecisionLog:
     def _newest_first(self) -> Iterator[Decision]:
         return merge(
             reversed(self._kept),
-            reversed(self._turned_away),
+            reversed(self._unread),
             key=lambda decision: decision.decided_at,
             reverse=True,
         )
 
     def _keep(self, decision: Decision) -> None:
+        if decision.trail is None:
+            self._unread.append(decision)
+            return
         kept = self._kept
         kept.append(decision)
         self._rows += decision.rows

@@ -364,6 +364,26 @@ async def test_too_many_buffered_bytes(mode: FailureMode) -> None:
 
 
 @BOTH
+async def test_what_overload_answers_is_among_the_decisions(mode: FailureMode) -> None:
+    settings = RequestPathSettings(overload=OverloadLimits(buffered_bytes=1000))
+    async with running_picker(failure_mode=mode, settings=settings) as picker:
+        exchange = picker.exchange()
+        await exchange.request_headers({"x-request-id": "too-much"})
+        await exchange.request_body(b"a" * 1100)
+        await exchange.answer()
+        assert picker.path.decisions is not None
+        [decision] = picker.path.decisions.find("too-much")
+        assert decision.path == "/v1/completions"
+        if mode is FailureMode.FAIL_CLOSE:
+            assert decision.refusal is not None
+            assert (decision.refusal.status, decision.refusal.details) == (503, "epp_overloaded")
+        else:
+            assert decision.note == "fail open (overload)"
+        exchange.cancel()
+        await picker.settled()
+
+
+@BOTH
 async def test_an_event_loop_that_is_late_for_long(mode: FailureMode) -> None:
     async with running_picker(failure_mode=mode) as picker:
         for _ in range(2):
