@@ -40,6 +40,7 @@ HEADERS = [
     ("content-type", "application/grpc"),
     ("te", "trailers"),
 ]
+MESSAGE = b"\0\0\0\0\1x"
 UNLIMITED = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.use_local_subchannel_pool", 1),
@@ -82,6 +83,18 @@ class RawPeer:
         self.socket.setblocking(False)
         self.h2 = h2.connection.H2Connection()
         self.h2.initiate_connection()
+
+    async def open(self, data: bytes = b"") -> None:
+        """Open a stream, and send `data` on it."""
+        self.h2.send_headers(1, HEADERS)
+        if data:
+            self.h2.send_data(1, data)
+        await self.send()
+
+    def take_all_there_is(self) -> None:
+        """Open both windows as far as they go."""
+        self.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 2**31 - 1})
+        self.h2.increment_flow_control_window(2**31 - 1 - 65_535)
 
     async def send(self) -> None:
         await asyncio.get_running_loop().sock_sendall(self.socket, self.h2.data_to_send())
@@ -153,9 +166,7 @@ async def test_several_connections_are_served_and_one_that_breaks_ends_alone() -
     server, port = await started(native_server(opened, observer=observer))
     peers = [RawPeer(port) for _ in range(3)]
     for peer in peers:
-        peer.h2.send_headers(1, HEADERS)
-        peer.h2.send_data(1, b"\0\0\0\0\1x")
-        await peer.send()
+        await peer.open(MESSAGE)
     handlers = [await opened.next() for _ in peers]
 
     await asyncio.get_running_loop().sock_sendall(peers[0].socket, b"\0\0\x01\x06" + bytes(6))
@@ -177,9 +188,7 @@ async def test_a_reader_that_stops_holds_back_its_own_stream_only() -> None:
     opened = Opened(Flooding)
     server, port = await started(native_server(opened))
     slow = RawPeer(port)
-    slow.h2.send_headers(1, HEADERS)
-    slow.h2.send_data(1, b"\0\0\0\0\1x")
-    await slow.send()
+    await slow.open(MESSAGE)
     handler = await opened.next()
     assert isinstance(handler, Flooding)
     received = 0
@@ -208,11 +217,8 @@ async def test_a_socket_that_is_not_read_bounds_what_is_produced() -> None:
     server, port = await started(native_server(opened))
     peer = RawPeer(port)
     peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
-    peer.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 2**31 - 1})
-    peer.h2.increment_flow_control_window(2**31 - 1 - 65_535)
-    peer.h2.send_headers(1, HEADERS)
-    peer.h2.send_data(1, b"\0\0\0\0\1x")
-    await peer.send()
+    peer.take_all_there_is()
+    await peer.open(MESSAGE)
     handler = await opened.next()
     assert isinstance(handler, Flooding)
 
@@ -234,10 +240,8 @@ async def test_a_peer_that_reads_again_gets_all_that_is_left() -> None:
     opened = Opened(SilentHandler)
     server, port = await started(native_server(opened))
     peer = RawPeer(port)
-    peer.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 2**31 - 1})
-    peer.h2.increment_flow_control_window(2**31 - 1 - 65_535)
-    peer.h2.send_headers(1, HEADERS)
-    await peer.send()
+    peer.take_all_there_is()
+    await peer.open()
     handler = await opened.next()
     handler.outlet.send(finite())
     handler.outlet.close()
@@ -261,8 +265,7 @@ async def test_a_peer_that_closes_its_side_has_left() -> None:
     opened = Opened(SilentHandler)
     server, port = await started(native_server(opened))
     peer = RawPeer(port)
-    peer.h2.send_headers(1, HEADERS)
-    await peer.send()
+    await peer.open()
     handler = await opened.next()
 
     peer.socket.shutdown(socket.SHUT_WR)
@@ -279,8 +282,7 @@ async def test_a_peer_that_says_nothing_is_given_up(is_greeting: bool) -> None:
     server, port = await started(native_server(opened, patience=times))
     peer = RawPeer(port)
     if is_greeting:
-        peer.h2.send_headers(1, HEADERS)
-        await peer.send()
+        await peer.open()
         handler = await opened.next()
         assert await handler.events.get() == "disconnect"
     await peer.until_gone()
@@ -293,8 +295,7 @@ async def test_a_peer_that_answers_pings_is_kept() -> None:
     opened = Opened(TellingHandler)
     server, port = await started(native_server(opened, patience=times))
     peer = RawPeer(port)
-    peer.h2.send_headers(1, HEADERS)
-    await peer.send()
+    await peer.open()
     for _ in range(5):
         await peer.until(h2.events.PingReceived)
         await peer.send()
@@ -309,8 +310,7 @@ async def test_stopping_tells_peers_to_go_and_takes_no_new_streams() -> None:
     opened = Opened(SilentHandler)
     server, port = await started(native_server(opened))
     peer = RawPeer(port)
-    peer.h2.send_headers(1, HEADERS)
-    await peer.send()
+    await peer.open()
     handler = await opened.next()
 
     stopping = asyncio.create_task(server.stop(30))
@@ -345,11 +345,8 @@ async def test_stopping_does_not_wait_for_peers_that_do_not_read() -> None:
     opened = Opened(Flooding)
     server, port = await started(native_server(opened))
     peer = RawPeer(port)
-    peer.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 2**31 - 1})
-    peer.h2.increment_flow_control_window(2**31 - 1 - 65_535)
-    peer.h2.send_headers(1, HEADERS)
-    peer.h2.send_data(1, b"\0\0\0\0\1x")
-    await peer.send()
+    peer.take_all_there_is()
+    await peer.open(MESSAGE)
     handler = await opened.next()
     await until_clogged(handler)
 
@@ -367,8 +364,7 @@ async def test_stopping_again_and_sooner_is_heard() -> None:
     opened = Opened(SilentHandler)
     server, port = await started(native_server(opened))
     peer = RawPeer(port)
-    peer.h2.send_headers(1, HEADERS)
-    await peer.send()
+    await peer.open()
     handler = await opened.next()
     patient = asyncio.create_task(server.stop(60))
     await peer.until_goaway()

@@ -8,25 +8,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from epp.framework.data import Output
-from epp.framework.data_types import endpoint_attribute
-from epp.framework.endpoint import Endpoint
 from epp.plugins.filters.endpoint_attribute import EndpointAttributeFilter
-from epp.testing import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, request_of
+from tests.fakes.endpoint_attributes import endpoints_with
 
 
 def threshold(operator: str, value: float) -> dict[str, Any]:
     return {"type": "threshold", "threshold": {"operator": operator, "value": value}}
-
-
-def endpoints_with(
-    *values: float | None, attribute: str = "temperature", producer: str = "core-metrics-extractor"
-) -> list[Endpoint]:
-    endpoints = [endpoint_of(f"e{index}") for index in range(len(values))]
-    for endpoint, value in zip(endpoints, values, strict=True):
-        if value is not None:
-            Output(endpoint_attribute(attribute), producer).put_on(endpoint, value)
-    return endpoints
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from epp.framework.data import Output
-from epp.framework.data_types import endpoint_attribute
-from epp.framework.endpoint import Endpoint
 from epp.plugins.scorers.endpoint_attribute import EndpointAttributeScorer
-from epp.testing import FakeContext, built, endpoint_of, request_of
+from epp.testing import FakeContext, built, request_of
+from tests.fakes.endpoint_attributes import endpoints_with
 
 LOWER = {"type": "linear_lower_is_better"}
 HIGHER = {"type": "linear_higher_is_better"}
@@ -20,16 +18,6 @@ HIGHER = {"type": "linear_higher_is_better"}
 
 def ranged(algorithm: dict[str, Any], least: float, most: float) -> dict[str, Any]:
     return {**algorithm, "normalization": {"fixedRange": {"min": least, "max": most}}}
-
-
-def endpoints_with(
-    *values: float | None, attribute: str = "depth", producer: str = "core-metrics-extractor"
-) -> list[Endpoint]:
-    endpoints = [endpoint_of(f"e{index}") for index in range(len(values))]
-    for endpoint, value in zip(endpoints, values, strict=True):
-        if value is not None:
-            Output(endpoint_attribute(attribute), producer).put_on(endpoint, value)
-    return endpoints
 
 
 @pytest.mark.parametrize(
@@ -60,7 +48,7 @@ def test_scores_are_the_references(
 ) -> None:
     scorer = built(EndpointAttributeScorer, attribute_key="depth", algorithm=algorithm)
 
-    scores = scorer.score(request_of(), endpoints_with(*values))
+    scores = scorer.score(request_of(), endpoints_with(*values, attribute="depth"))
 
     assert scores == pytest.approx(expected, abs=5e-7)
 
