@@ -130,6 +130,9 @@ class Family(Generic[S]):
 
     def summed(self, kept: Sequence[int]) -> Iterator[tuple[tuple[str, ...], S]]:
         """Sums of the series that agree in the labels with the indices `kept`, one by one."""
+        if tuple(kept) == tuple(range(len(self.spec.labels))):
+            yield from self.items()  # grouping 11,000 would take 9 ms, at once
+            return
         groups: dict[tuple[str, ...], list[S]] = {}
         for values, series in self._series.items():
             groups.setdefault(tuple([values[index] for index in kept]), []).append(series)

@@ -116,11 +116,16 @@ def test_no_request_is_lost_where_labels_are(crowd: Crowd) -> None:
         assert sum(int(line.rpartition(b" ")[2]) for line in values) == REQUESTS, name
 
 
+@pytest.mark.parametrize("accept", ["text/plain", "application/openmetrics-text"])
 def test_the_page_comes_in_slices_that_each_hold_up_requests_for_a_moment_only(
-    crowd: Crowd,
+    crowd: Crowd, accept: str
 ) -> None:
-    assert max(map(len, crowd.slices)) < 2 * SLICE_BYTES
-    assert sum(map(len, crowd.slices)) < 128 * 2**20
+    slices, content_type = crowd.metrics.exposition(accept)
+    sizes = [len(each) for each in slices]
+
+    assert content_type.startswith(accept)
+    assert max(sizes) < 2 * SLICE_BYTES
+    assert sum(sizes) < 128 * 2**20
 
 
 def test_more_tenants_and_more_requests_do_not_make_the_page_larger(crowd: Crowd) -> None:
