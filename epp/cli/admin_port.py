@@ -18,6 +18,7 @@ from epp.diagnosis.page_reading import read_at_most
 from epp.framework.errors import PickerError
 from epp.support.addresses import split_host_port
 from epp.support.argument_types import argument_type
+from epp.support.http_problems import http_problem
 
 DEFAULT_ADMIN = "127.0.0.1:9091"
 TIMEOUT_SECONDS = 15.0
@@ -81,7 +82,7 @@ def reason_of(error: Exception) -> str:
             return "the name is not known to DNS"
         if error.errno:
             return os.strerror(error.errno)
-    return str(error) or "timeout"
+    return "timeout" if isinstance(error, TimeoutError) else http_problem(error)
 
 
 def _read_address(text: str) -> str:

@@ -47,6 +47,8 @@ class CompleteClient:
         """Status and body, after redirects to the same server; raises `OSError` or `ValueError`."""
         import aiohttp  # only now: most processes scrape without it
 
+        from epp.support.http_problems import http_problem
+
         session = self._session
         if session is None:
             session = self._session = aiohttp.ClientSession(
@@ -64,7 +66,7 @@ class CompleteClient:
         except aiohttp.ClientConnectorCertificateError as error:
             raise ValueError(str(error.certificate_error)) from error
         except aiohttp.ClientError as error:
-            raise ValueError(str(error) or type(error).__name__) from error
+            raise ValueError(http_problem(error)) from error
 
     async def aclose(self) -> None:
         """Close every connection."""

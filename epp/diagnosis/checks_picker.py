@@ -13,6 +13,7 @@ from epp.diagnosis.doctor_findings import Finding, fault, listing, ok, skipped, 
 from epp.diagnosis.doctor_options import HostPort
 from epp.diagnosis.gateway_call import CallFailed, Trial, gateway_call
 from epp.diagnosis.page_reading import read_at_most
+from epp.support.http_problems import http_problem
 
 ADMIN, HEALTH, EXCHANGE = "picker-admin", "picker-health", "picker-exchange"
 _TIMEOUT = aiohttp.ClientTimeout(total=4)
@@ -37,7 +38,7 @@ async def look_at_admin(case: Case) -> Iterable[Finding]:
     try:
         case.pool_view = view = await _pool_view(address)
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        text = f"nobody answers at {address}: {str(error) or type(error).__name__}"
+        text = f"nobody answers at {address}: {http_problem(error)}"
         if case.asked.admin is not None:
             return [fault(ADMIN, text, "is that the --admin-port of a running picker?")]
         return [skipped(ADMIN, text, _FORWARD)]

@@ -15,6 +15,7 @@ import msgspec
 from epp.diagnosis.doctor_options import HostPort
 from epp.diagnosis.page_reading import read_at_most
 from epp.framework.errors import ConfigError
+from epp.support.http_problems import http_problem
 from epp.support.regular_files import read_regular_file
 from epp.support.yaml_documents import YamlDocumentsError, load_first_document
 
@@ -57,7 +58,7 @@ async def fetch_dump(address: HostPort) -> EnvoyDump:
                 raise ConfigError(f"{url}: HTTP status {response.status}")
             content = await read_at_most(response, MAX_BYTES)
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        raise ConfigError(f"{url}: {str(error) or type(error).__name__}") from error
+        raise ConfigError(f"{url}: {http_problem(error)}") from error
     return await asyncio.to_thread(parse_dump, content, url)
 
 

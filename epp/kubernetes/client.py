@@ -22,6 +22,7 @@ from epp.kubernetes.credentials import (
     plain_credentials,
 )
 from epp.kubernetes.objects import UNREADABLE, decode_status
+from epp.support.http_problems import http_problem
 
 log = structlog.get_logger(__name__)
 
@@ -244,7 +245,7 @@ def _keep_alive(response: aiohttp.ClientResponse) -> None:
 
 
 def _unreachable(error: BaseException) -> KubeUnreachable:
-    return KubeUnreachable(str(error) or type(error).__name__)
+    return KubeUnreachable(http_problem(error))
 
 
 async def status_error(response: KubeResponse) -> KubeStatusError:

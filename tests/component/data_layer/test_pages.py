@@ -241,6 +241,26 @@ async def test_a_redirect_in_circles_ends(server: PageServer, open_page: OpenPag
     assert await open_page().read() == "redirected more than 3 times"
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"a secret\r\n",
+        b"HTTP/1.1 200 OK\r\na secret\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na secret\r\n",
+    ],
+    ids=["status", "header", "chunk"],
+)
+async def test_of_what_is_no_answer_nothing_is_quoted(
+    server: PageServer, open_page: OpenPage, reply: bytes
+) -> None:
+    server.reply, server.closes = reply, True
+
+    failure = await open_page().read()
+
+    assert isinstance(failure, str)
+    assert "secret" not in failure
+
+
 async def test_a_path_that_must_be_quoted_is_asked_for_completely(
     server: PageServer, open_page: OpenPage
 ) -> None:
