@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from epp.request_control.response_headers import (
     is_streaming,
     status_of,
 )
+from epp.support.fault_log import FaultLog
 from epp.support.model_names import ChunkModelRewriter, JsonModelRewriter, SseModelRewriter
 from epp.support.plugin_faults import PLUGIN_FAULTS
 
@@ -60,6 +61,7 @@ class ResponseContext:
     metrics: Metrics
     settings: ResponseSettings
     now: Callable[[], float] = time.monotonic
+    faults: FaultLog = field(default_factory=lambda: FaultLog("response phase failed", log.warning))
 
 
 class ResponsePhase:
@@ -235,12 +237,7 @@ class ResponsePhase:
 
     def _fault(self, step: str, error: BaseException) -> None:
         self._context.metrics.response_phase_error()
-        log.warning(
-            "response phase failed",
-            step=step,
-            error=type(error).__name__,
-            request_id=self.request_id,
-        )
+        self._context.faults.tell(step, error, step=step, request_id=self.request_id)
 
 
 def _rewriter(active: ActiveRequest, media_type: str, policy: BodyPolicy) -> ModelRewriter | None:

@@ -5,13 +5,13 @@ import { ask } from "./polling.js";
 
 const select = byId("log-level");
 const note = byId("log-level-note");
-let inForce = "";
+let current = "";
 
 export function showLogLevel({ level, configured, levels }) {
   if (select.options.length !== levels.length) {
     select.replaceChildren(...levels.map((each) => element("option", { text: each })));
   }
-  inForce = level;
+  current = level;
   select.value = level;
   setText(note, level === configured ? "" : `configured: ${configured}`);
 }
@@ -20,7 +20,7 @@ select.addEventListener("change", async () => {
   try {
     showLogLevel(await ask("log-level", { method: "PUT", body: select.value }));
   } catch (error) {
-    select.value = inForce;
+    select.value = current;
     setText(note, `not changed: ${error.message}`);
   }
 });

@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from structlog.testing import capture_logs
 
 from epp.app.assembly import RequestPathSettings
 from epp.framework.endpoint import Endpoint
 from epp.framework.request import InferenceRequest, InferenceResponse, TerminationCause
 from epp.framework.request_control import ResponseBody, ResponseHeader
+from epp.framework.request_handling import ResponseReader
 from epp.gateway.overload import OverloadLimits
+from epp.plugins.parsers.openai import OpenAIParser
 from epp.plugins.parsers.usage import JsonUsageReader
 from epp.request_control.hooks import Hooks
 from epp.request_control.response_headers import ResponseSettings
@@ -441,6 +444,38 @@ async def test_a_failing_response_hook_costs_nothing_but_a_count() -> None:
         await exchange.half_close()
         assert (await exchange.status()).name == "OK"
         assert picker.metric("epp_response_phase_errors_total") == 3
+
+
+class Unreadable(OpenAIParser):
+    """Knows requests, and fails at every response."""
+
+    type = "unreadable-parser"
+
+    def response_reader(self, *, streaming: bool) -> ResponseReader:
+        raise ValueError(streaming)
+
+
+async def test_a_parser_that_fails_at_responses_is_told_once_with_its_request() -> None:
+    config = "requestHandler: {parsers: [{pluginRef: unreadable-parser}]}"
+    async with running_picker(config=config, own_plugins=(Unreadable,)) as picker:
+        with capture_logs() as logs:
+            for number in range(3):
+                exchange = picker.exchange()
+                await exchange.post(BODY, {"x-request-id": f"r{number}"})
+                await exchange.picked()
+                await exchange.response_headers(JSON)
+                assert await exchange.answer() == Answer(kind="response_headers")
+                await echoed(exchange, [b"{}"])
+                await exchange.half_close()
+                assert (await exchange.status()).name == "OK"
+        assert picker.metric("epp_response_phase_errors_total") == 3
+
+    told = [
+        (line["step"], line["error"], line["request_id"])
+        for line in logs
+        if line["event"] == "response phase failed"
+    ]
+    assert told == [("reading usage", "ValueError", "r0")]
 
 
 class SeeingHook(ResponseHeader):
