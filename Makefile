@@ -55,6 +55,7 @@ bench: $(VENV)/.dev ## what a request, a pick, a scrape and a change cost, and w
 	$(BIN)/python -m tests.benchmarks.pool_changes
 	$(BIN)/python -m tests.benchmarks.scheduling_cycle
 	$(BIN)/python -m tests.benchmarks.scraping
+	$(BIN)/python -m tests.benchmarks.tracing
 	$(BIN)/python -m tests.benchmarks.pick_quality --through-envoy
 	$(BIN)/python -m tests.benchmarks.pick_quality
 

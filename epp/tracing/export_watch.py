@@ -29,17 +29,17 @@ _TALKATIVE = (
 
 
 class SdkLog(logging.Filter):
-    """Keeps the last that the SDK had to say, instead of letting it into the log."""
+    """Keeps what the SDK says first, instead of letting anything into the log."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.last = ""
+        self.said = ""
         for name in _TALKATIVE:
             logging.getLogger(name).addFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Nothing of it goes on."""
-        self.last = record.getMessage()
+        self.said = self.said or record.getMessage()
         return False
 
     def close(self) -> None:
@@ -60,6 +60,8 @@ class WatchedExporter(SpanExporter):
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send a batch."""
+        if self._takes:
+            self._sdk_log.said = ""
         result = self._exporter.export(spans)
         takes = result is SpanExportResult.SUCCESS
         if not takes:
@@ -74,7 +76,7 @@ class WatchedExporter(SpanExporter):
             log.info("spans are taken again", collector=self._collector, lost=self._lost)
             self._lost = 0
         else:
-            reason = printable(self._sdk_log.last, MOST_REASON)
+            reason = printable(self._sdk_log.said, MOST_REASON)
             log.warning("spans are not taken", collector=self._collector, reason=reason)
 
     def shutdown(self) -> None:
