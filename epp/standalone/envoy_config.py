@@ -106,6 +106,8 @@ def _connection_manager(settings: EnvoySettings) -> dict[str, Any]:
         "merge_slashes": True,
         "server_header_transformation": "PASS_THROUGH",
         "stream_idle_timeout": duration(settings.idle_timeout_seconds),
+        # Else a head that trickles in may take as long as a request that is being generated.
+        "request_headers_timeout": "30s",
         "common_http_protocol_options": {"idle_timeout": "3600s"},
         "http_protocol_options": {"enable_trailers": True},
         "http2_protocol_options": {"max_concurrent_streams": 1000},

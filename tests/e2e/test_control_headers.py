@@ -64,3 +64,21 @@ def test_without_a_picker_fail_close_follows_no_destination_of_the_client(
 
     assert answer.status_code == 503
     assert model_server.received == []
+
+
+def test_headers_of_envoys_own_are_taken_from_no_client(
+    scripted_stack: Stack, model_server: ScriptedServer
+) -> None:
+    model_server.script = lambda request, reply: reply.whole(status=503)
+    steering = {
+        "x-envoy-retry-on": "5xx",
+        "x-envoy-max-retries": "4",
+        "x-envoy-upstream-rq-timeout-ms": "1",
+        "x-envoy-internal": "true",
+    }
+
+    answer = httpx.post(f"{scripted_stack.url}/v1/completions", json=BODY, headers=steering)
+
+    assert answer.status_code == 503
+    (request,) = model_server.received
+    assert steering.keys().isdisjoint(name.lower() for name in request.headers)

@@ -141,6 +141,13 @@ def test_a_picker_is_known_by_ca_and_name(name: str, kind: str, sni: str | None)
     assert context.get("sni") == sni
 
 
+def test_a_clients_head_has_to_come_soon_however_long_generation_takes() -> None:
+    manager = connection_manager(envoy_bootstrap(settings(idle_timeout_seconds=3600.0)))
+
+    assert manager["request_headers_timeout"] == "30s"
+    assert manager["stream_idle_timeout"] == "3600s"
+
+
 @pytest.mark.parametrize("fail_open", [False, True], ids=["fail close", "fail open"])
 def test_a_client_can_name_neither_its_destination_nor_other_hosts(fail_open: bool) -> None:
     manager = connection_manager(envoy_bootstrap(settings(fail_open=fail_open)))
