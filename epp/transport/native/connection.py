@@ -91,7 +91,7 @@ class Connection:
         self._wire = wire
         self._limits = limits
         self._reader = FrameReader(self._on_frame, stopwatch)
-        self._control = ControlFrames(self)
+        self._control = ControlFrames(self.table, self.outbox, self._pong)
         self._assembly = HeaderAssembly()
         self._is_draining = False
 
@@ -165,7 +165,7 @@ class Connection:
         self.table.end_all(lambda stream: stream.fail(StatusCode.UNAVAILABLE, message))
         self._close_if_drained()
 
-    def pong(self, payload: bytes) -> None:
+    def _pong(self, payload: bytes) -> None:
         """The peer answered a ping."""
         if self._is_draining and payload == _DRAINING:
             self._take_no_streams()

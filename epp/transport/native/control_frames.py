@@ -26,7 +26,10 @@ from epp.transport.native.frames import (
 )
 
 if TYPE_CHECKING:
-    from epp.transport.native.connection import Connection
+    from collections.abc import Callable
+
+    from epp.transport.native.outbox import Outbox
+    from epp.transport.native.stream_table import StreamTable
 
 _SETTING_BYTES = 6
 _PING_BYTES = 8
@@ -39,15 +42,17 @@ _STREAMS_PER_NOISE = 16
 class ControlFrames:
     """Acts on what a connection's peer says about the connection."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_outbox", "_pong", "_table")
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, table: StreamTable, outbox: Outbox, pong: Callable[[bytes], None]) -> None:
+        self._table = table
+        self._outbox = outbox
+        self._pong = pong
+        """Called with the answer to a ping."""
 
     def take(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
         """Any frame but DATA, HEADERS, CONTINUATION and RST_STREAM; unknown ones are ignored."""
-        table = self._connection.table
-        table.spend_noise()
+        self._table.spend_noise()
         if kind == WINDOW_UPDATE:
             self._window_update(stream_id, payload)
         elif kind == PING:
@@ -66,16 +71,15 @@ class ControlFrames:
         if len(payload) != _WINDOW_UPDATE_BYTES:
             raise _size_fault("WINDOW_UPDATE")
         increment = int.from_bytes(payload, "big") & LARGEST_WINDOW
-        connection = self._connection
         if stream_id == 0:
             if increment == 0:
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE by nothing")
-            connection.outbox.widen(increment)
+            self._outbox.widen(increment)
         elif increment == 0:
-            connection.table.past.check_not_idle(stream_id)
+            self._table.past.check_not_idle(stream_id)
             raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE by nothing")
         else:
-            connection.table.widen(stream_id, increment)
+            self._table.widen(stream_id, increment)
 
     def _ping(self, flags: int, stream_id: int, payload: bytes) -> None:
         """RFC 9113 §6.7."""
@@ -83,27 +87,26 @@ class ControlFrames:
             raise _size_fault("PING")
         _of_connection(stream_id, "PING")
         if flags & ACK:
-            self._connection.pong(payload)
+            self._pong(payload)
         else:
-            self._connection.outbox.control(frame(PING, ACK, 0, payload))
+            self._outbox.control(frame(PING, ACK, 0, payload))
 
     def _settings(self, flags: int, stream_id: int, payload: bytes) -> None:
         """RFC 9113 §6.5."""
         _of_connection(stream_id, "SETTINGS")
-        connection = self._connection
         if flags & ACK:
             if payload:
                 raise _size_fault("SETTINGS")
-            connection.table.header_blocks.settings_acknowledged()
+            self._table.header_blocks.settings_acknowledged()
             return
         if len(payload) % _SETTING_BYTES:
             raise _size_fault("SETTINGS")
         values = dict(_checked(*item) for item in settings_in(payload))
         window = values.get(Setting.INITIAL_WINDOW_SIZE)
-        if window is not None and window != connection.outbox.initial_window:
-            connection.table.spend_noise(len(connection.table) // _STREAMS_PER_NOISE)
-            connection.table.change_initial_window(window)
-        connection.outbox.control(SETTINGS_ACK)
+        if window is not None and window != self._outbox.initial_window:
+            self._table.spend_noise(len(self._table) // _STREAMS_PER_NOISE)
+            self._table.change_initial_window(window)
+        self._outbox.control(SETTINGS_ACK)
 
     def _priority(self, stream_id: int, payload: bytes) -> None:
         """RFC 9113 §5.3.2: priorities mean nothing any more, but their form is checked."""

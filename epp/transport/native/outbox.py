@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from epp.transport.native.frames import (
     DATA,
@@ -18,9 +18,6 @@ from epp.transport.native.frames import (
     ErrorCode,
 )
 from epp.transport.native.messages import PREFIX_BYTES
-
-if TYPE_CHECKING:
-    from epp.transport.native.stream import Stream
 
 _ENOUGH_BYTES = 256 * 1024
 """Of DATA for one write; more waits in its stream until that is on its way."""
@@ -37,6 +34,16 @@ class Timer(Protocol):
 
     def cancel(self) -> None:
         """Do not call back."""
+
+
+class Sender(Protocol):
+    """A stream, as far as it writes."""
+
+    stream_id: int
+    send_window: int
+
+    def write_turn(self) -> bool:
+        """Write one DATA frame of what is queued; whether another one could follow."""
 
 
 class Outbox:
@@ -59,7 +66,7 @@ class Outbox:
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
         self._chunks: list[Buffer] = []
-        self._ready: OrderedDict[int, Stream] = OrderedDict()
+        self._ready: OrderedDict[int, Sender] = OrderedDict()
         self._control_frames = 0
         self._has_sent_block = False
         self.is_collecting = False
@@ -102,7 +109,7 @@ class Outbox:
             self._wake()
 
     def data(
-        self, stream: Stream, parts: Sequence[Buffer], size: int, *, end_stream: bool = False
+        self, stream: Sender, parts: Sequence[Buffer], size: int, *, end_stream: bool = False
     ) -> None:
         """Send one DATA frame, for which there is room in every window."""
         chunks = self._chunks
@@ -114,7 +121,7 @@ class Outbox:
         stream.send_window -= size
         self.data_frames += 1
 
-    def message(self, stream: Stream, message: bytes) -> bool:
+    def message(self, stream: Sender, message: bytes) -> bool:
         """Send a gRPC message in a DATA frame of its own; False where it has to wait its turn.
 
         Most of what is ever sent goes this way: the answers to a response's pieces.
@@ -148,14 +155,14 @@ class Outbox:
         self._has_sent_block = True
         return is_first
 
-    def ready(self, stream: Stream) -> None:
+    def ready(self, stream: Sender) -> None:
         """Give a stream its turn to write, after the others."""
         if stream.stream_id not in self._ready:
             self._ready[stream.stream_id] = stream
             if not self.is_collecting:
                 self._wake()
 
-    def forget(self, stream: Stream) -> None:
+    def forget(self, stream: Sender) -> None:
         """It is over."""
         self._ready.pop(stream.stream_id, None)
 
