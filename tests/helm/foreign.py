@@ -12,6 +12,7 @@ _FOLDER = Path(
     os.environ.get("EPP_HELM_DEFINITIONS_BIN") or Path.home() / ".cache/epp-helm-definitions"
 )
 _FILES = {
+    "gateways.gateway.networking.k8s.io": "gateway.networking.k8s.io_gateways.yaml",
     "httproutes.gateway.networking.k8s.io": "gateway.networking.k8s.io_httproutes.yaml",
     "destinationrules.networking.istio.io": "customresourcedefinitions.gen.yaml",
     "servicemonitors.monitoring.coreos.com": "monitoring.coreos.com_servicemonitors.yaml",

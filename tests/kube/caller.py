@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -129,7 +130,7 @@ def collection_of(manifest: Manifest) -> str:
     """The path objects of this kind are created at."""
     api_version, kind = manifest["apiVersion"], manifest["kind"]
     root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
-    plural = f"{kind.lower()}s" if not kind.endswith("y") else f"{kind.lower()[:-1]}ies"
+    plural = re.sub(r"(?<![aeiou])ys$", "ies", f"{kind.lower()}s")
     if kind in CLUSTER_SCOPED:
         return f"{root}/{plural}"
     return f"{root}/namespaces/{manifest['metadata']['namespace']}/{plural}"

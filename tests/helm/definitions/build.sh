@@ -11,7 +11,9 @@ define() { # module, file in it
   install -m 644 "$(go list -m -f '{{.Dir}}' "$1")/$2" "$out/"
 }
 
-define sigs.k8s.io/gateway-api config/crd/standard/gateway.networking.k8s.io_httproutes.yaml
+for kind in gateways httproutes; do
+  define sigs.k8s.io/gateway-api "config/crd/standard/gateway.networking.k8s.io_$kind.yaml"
+done
 define istio.io/api kubernetes/customresourcedefinitions.gen.yaml
 define github.com/prometheus-operator/prometheus-operator \
   example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml
