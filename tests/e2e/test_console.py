@@ -15,6 +15,8 @@ from tests.fakes.logs import logging_as_it_was
 
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(BROWSER is None, reason=NO_BROWSER)]
 MARKUP = "<img src=x onerror=alert(1)>"
+SCORES = '.detail table[aria-label^="Scores"]'
+STEPS = '.detail table[aria-label="Time of each step"]'
 AWHILE = "new Promise((resolve) => setTimeout(resolve, 2500))"
 HIDDEN = (
     "Object.defineProperty(document, 'hidden', { configurable: true, value: %s });"
@@ -34,10 +36,11 @@ async def test_a_decision_appears_and_tells_its_scores_when_it_is_opened(console
     await page.wait_for(f"{DECISIONS} === 1")
 
     await page.evaluate("document.querySelector('.expander').click()")
-    await page.wait_for("document.querySelectorAll('.detail tbody tr').length === 3")
+    await page.wait_for(f"document.querySelectorAll('{SCORES} tbody tr').length === 3")
 
     assert "request-1" in await page.text("#decisions-rows")
-    assert "active-request-scorer \N{MULTIPLICATION SIGN} 3" in await page.text(".detail")
+    assert "active-request-scorer \N{MULTIPLICATION SIGN} 3" in await page.text(SCORES)
+    assert "max-score-picker" in await page.text(STEPS)
 
 
 async def test_what_is_opened_stays_open_while_others_arrive(console: Console) -> None:
@@ -89,7 +92,7 @@ async def test_of_an_id_that_comes_again_and_again_no_other_decision_is_told(
     await page.wait_for(f"{DECISIONS} === 9")
 
     await page.evaluate("document.querySelectorAll('.expander').forEach((each) => each.click())")
-    await page.wait_for("document.querySelectorAll('.detail tbody').length === 8")
+    await page.wait_for(f"document.querySelectorAll('{SCORES}').length === 8")
 
     told = "document.querySelector('#decisions-rows').lastChild.textContent"
     await page.wait_for(f"{told} === 'Only the last 8 decisions of an id are told.'")

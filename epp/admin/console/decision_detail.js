@@ -1,4 +1,4 @@
-// All that is known of one decision: what was left out and every score.
+// All that is known of one decision: what was left out, every score and the time of each step.
 
 import { element } from "./dom.js";
 import { duration, plural } from "./texts.js";
@@ -15,7 +15,9 @@ export function decisionDetail(decision) {
   for (const { by, plugin, count, endpoints } of decision.leftOut) {
     parts.push(line(`${plural(count, "endpoint")} left out by ${plugin || by}: ${some(endpoints, count)}`));
   }
-  return [...parts, ...decision.profiles.flatMap(profileDetail)];
+  parts.push(...decision.profiles.flatMap(profileDetail));
+  if (decision.steps.length) parts.push(element("h3", { text: "Time of each step" }), stepTable(decision));
+  return parts;
 }
 
 function facts(decision) {
@@ -47,6 +49,26 @@ function profileDetail(profile) {
   if (profile.endpoints.length) parts.push(scoreTable(profile, title));
   if (profile.notShown) parts.push(line(`and ${profile.notShown} more`));
   return parts;
+}
+
+function stepTable({ steps, profiles }) {
+  const took = steps.map(({ extensionPoint, plugin, profile, seconds, failed }) =>
+    [`${duration(seconds)}${failed ? ", failed" : ""}`, extensionPoint, plugin, profile]);
+  const kept = profiles.flatMap(({ name, scorers }) =>
+    scorers.filter(({ isKept }) => isKept).map(({ plugin }) => ["kept", "Scorer", plugin, name]));
+  const head = ["Time", "Step", "Plugin", "Profile"].map((text, at) =>
+    element("th", { scope: "col", class: at ? null : "number", text }));
+  const rows = [...took, ...kept].map((cells) => element(
+    "tr",
+    {},
+    ...cells.map((text, at) => element("td", { class: at ? null : "number", text })),
+  ));
+  return element(
+    "table",
+    { "aria-label": "Time of each step" },
+    element("thead", {}, element("tr", {}, ...head)),
+    element("tbody", {}, ...rows),
+  );
 }
 
 function scoreTable(profile, title) {
