@@ -10,6 +10,7 @@ import msgspec
 from aiohttp import web
 
 from epp.admin.decision_view import Problem
+from epp.support.addresses import canonical_ip
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -62,17 +63,11 @@ def _refused(status: HTTPStatus, text: str) -> web.Response:
 def _is_loopback(request: web.Request) -> bool:
     transport = request.transport
     name = transport.get_extra_info("sockname") if transport is not None else None
-    address = _address(name[0]) if name else None
-    return address is not None and address.is_loopback
+    # Canonical: a socket for IPv4 and IPv6 tells 127.0.0.1 as an address of IPv6.
+    ip = canonical_ip(name[0]) if name else None
+    return ip is not None and ipaddress.ip_address(ip).is_loopback
 
 
 def _is_local(host: str) -> bool:
     name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-    return name.lower() == "localhost" or _address(name.strip("[]")) is not None
-
-
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(text)
-    except ValueError:
-        return None
+    return name.lower() == "localhost" or canonical_ip(name.strip("[]")) is not None

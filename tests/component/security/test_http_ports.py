@@ -44,9 +44,12 @@ Pages = Callable[[], web.Application]
 
 @asynccontextmanager
 async def serving(
-    pages: web.Application, limits: HttpLimits | None = None, tls: HttpTls | None = None
+    pages: web.Application,
+    limits: HttpLimits | None = None,
+    tls: HttpTls | None = None,
+    host: str = "127.0.0.1",
 ) -> AsyncIterator[int]:
-    port = HttpPort(pages, "127.0.0.1", 0, port_flag="--a-port", limits=limits, tls=tls)
+    port = HttpPort(pages, host, 0, port_flag="--a-port", limits=limits, tls=tls)
     number = await port.start()
     try:
         yield number
@@ -181,6 +184,17 @@ async def test_a_handshake_has_to_end_and_counts_as_a_connection(
         async with connected(port) as third:
             third.shutdown(socket.SHUT_WR)
             await read_to_the_end(third)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::", ""])
+async def test_a_name_that_points_to_loopback_is_refused_on_whatever_address_it_listens(
+    host: str,
+) -> None:
+    request = b"GET /pool HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
+    async with serving(admin_port(), host=host) as port, connected(port, request) as client:
+        answer = await read_to_the_end(client)
+
+    assert answer.startswith(b"HTTP/1.1 421 ")
 
 
 NO_HTTP = {
