@@ -11,8 +11,8 @@ from msgspec.json import Decoder
 
 from epp.framework.errors import PickerError
 from epp.framework.headers import Headers
-from epp.observability.safe_text import printable
 from epp.request_control.incoming import DEFAULT_PATH, IncomingRequest
+from epp.support.safe_text import printable
 
 MOST_DRY_RUN_BYTES = 16 << 20
 MOST_HEADERS = 128

@@ -17,7 +17,6 @@ from epp.admin.console_pages import ConsolePages
 from epp.admin.decision_pages import DecisionPages
 from epp.admin.log_level_pages import LogLevelPages
 from epp.admin.pool_view import PoolView
-from epp.app.assembly import build_request_path
 from epp.app.happenings import Watchman
 from epp.app.listeners import BoundPorts, Listeners
 from epp.app.metrics_access import metrics_guard
@@ -26,6 +25,7 @@ from epp.app.picking import Picking
 from epp.app.pool_events import PoolEvents
 from epp.app.pool_follower import PoolFollower
 from epp.app.request_lines import RequestLines
+from epp.app.request_path import build_request_path
 from epp.app.request_path_settings import request_path_settings
 from epp.app.tracing import open_tracing
 from epp.app.views import Views

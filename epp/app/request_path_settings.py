@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from epp.app.assembly import RequestPathSettings
 from epp.app.options import ServeOptions
+from epp.app.request_path import RequestPathSettings
 from epp.gateway.context import GatewaySettings
 from epp.gateway.overload import OverloadLimits
 from epp.gateway.replies import ErrorFormat

@@ -17,7 +17,7 @@ from epp.config.plugin_registry import PluginRegistry
 from epp.config.resolved import resolved_text
 from epp.observability.logging import configure_logging
 from epp.observability.metrics import Metrics
-from epp.observability.safe_text import printable
+from epp.support.safe_text import printable
 
 STDIN = "-"
 

@@ -19,12 +19,12 @@ from epp.datastore.inference_pool import AppProtocol, FailureMode, failure_mode_
 from epp.discovery.pool_file import parse_pool_file, read_content
 from epp.framework.errors import ConfigError
 from epp.observability.logging import configure_logging
-from epp.observability.safe_text import printable
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
 from epp.standalone.envoy_tls import PickerIdentity
 from epp.standalone.pool import parse_endpoints
 from epp.support.addresses import canonical_ip
+from epp.support.safe_text import printable
 
 _DNS_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
 _HEADER = """\

@@ -14,8 +14,8 @@ from epp import __version__
 from epp.cli.flags import UsageError
 from epp.cli.output import complain, print_page
 from epp.framework.errors import ConfigError
-from epp.observability.safe_text import printable
 from epp.support.nearest import nearest
+from epp.support.safe_text import printable
 
 USAGE_ERROR = 2
 INTERRUPTED = 130

@@ -10,7 +10,7 @@ from typing import TextIO
 import msgspec
 
 from epp.framework.errors import ConfigError
-from epp.observability.safe_text import printable
+from epp.support.safe_text import printable
 
 
 def print_page(text: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from epp.admin.pool_view import EndpointPart, PoolPart, PoolView
 from epp.diagnosis.columns import columns
-from epp.observability.safe_text import printable
+from epp.support.safe_text import printable
 
 _METRICS = ("WAITING", "RUNNING", "KV CACHE")
 

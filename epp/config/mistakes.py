@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from epp.datastore.manifest_errors import not_allowed, path_text
-from epp.observability.safe_text import printable
 from epp.support.nearest import did_you_mean
+from epp.support.safe_text import printable
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

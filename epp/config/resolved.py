@@ -14,7 +14,7 @@ from epp.config.document import Origin
 from epp.config.instances import Instance
 from epp.config.scheduling import Member
 from epp.config.schema import API_VERSION, KIND
-from epp.observability.safe_text import printable
+from epp.support.safe_text import printable
 
 _NOTES = {
     Origin.DEFAULT: "added: default",

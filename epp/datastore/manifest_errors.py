@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from epp.observability.safe_text import printable
+from epp.support.safe_text import printable
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from epp.observability.safe_text import printable
+from epp.support.safe_text import printable
 
 _MOST_CELL = 300
 

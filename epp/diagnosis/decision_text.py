@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from epp.diagnosis.columns import columns
-from epp.observability.safe_text import printable
+from epp.support.safe_text import printable
 
 if TYPE_CHECKING:
     from epp.admin.decision_view import (

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from epp.diagnosis.doctor_findings import Finding, Verdict
-from epp.observability.safe_text import printable
+from epp.support.safe_text import printable
 
 _WIDTH = 110
 _LONGEST = 1500

@@ -11,7 +11,7 @@ from typing import Any, Literal, TextIO
 import structlog
 from structlog.typing import ExcInfo, Processor
 
-from epp.observability.safe_text import MOST_ID, printable
+from epp.support.safe_text import MOST_ID, printable
 from epp.support.wordless import wordless_traceback
 
 LogLevel = Literal["critical", "error", "warning", "info", "debug", "trace"]
@@ -30,12 +30,14 @@ _CHATTY_LIBRARIES: Mapping[str, int] = {
     "aiohttp": logging.INFO,
     "asyncio": logging.INFO,
     "grpc": logging.INFO,
+    "opentelemetry": logging.INFO,
     "watchfiles": logging.WARNING,  # counts changes of a directory, of all files in it
 }
 # Below this they log header values and bodies: at no level of ours.
 _INDISCREET_LIBRARIES: Mapping[str, int] = {
     "hpack": logging.INFO,
     "kubernetes_asyncio": logging.INFO,
+    "urllib3": logging.INFO,
 }
 
 

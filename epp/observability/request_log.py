@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
-from epp.observability.safe_text import printable
+from epp.support.safe_text import printable
 
 if TYPE_CHECKING:
     from epp.framework.request import TerminationCause

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import structlog
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from epp.observability.safe_text import printable
+from epp.support.safe_text import printable
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan

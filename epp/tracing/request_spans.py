@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epp.framework.request import TerminationCause
-from epp.observability.safe_text import printable
+from epp.support.safe_text import printable
 from epp.tracing.profile_spans import add_profile, add_unpicked
 from epp.tracing.stage_spans import add_stages
 

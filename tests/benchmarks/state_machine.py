@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from epp.app.assembly import RequestPathSettings, build_request_path
+from epp.app.request_path import RequestPathSettings, build_request_path
 from epp.datastore.datastore import Datastore
 from epp.gateway.service import ExternalProcessor
 from epp.observability.metrics import Metrics

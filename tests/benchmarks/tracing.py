@@ -16,7 +16,7 @@ import time
 from statistics import median
 
 from epp import __version__
-from epp.app.assembly import RequestPathSettings, build_request_path
+from epp.app.request_path import RequestPathSettings, build_request_path
 from epp.datastore.datastore import Datastore
 from epp.gateway.service import ExternalProcessor
 from epp.observability.metrics import Metrics

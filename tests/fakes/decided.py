@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from epp.app.assembly import RequestPathSettings, build_request_path
+from epp.app.request_path import RequestPathSettings, build_request_path
 from epp.datastore.datastore import Datastore
 from epp.framework.endpoint import Endpoint
 from epp.framework.headers import Headers

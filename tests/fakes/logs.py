@@ -10,14 +10,24 @@ from contextlib import contextmanager
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
+LIBRARIES = (
+    "aiohttp",
+    "asyncio",
+    "grpc",
+    "hpack",
+    "kubernetes_asyncio",
+    "opentelemetry",
+    "urllib3",
+    "watchfiles",
+)
+
 
 @contextmanager
 def logging_as_it_was() -> Iterator[None]:
     """Undo at the end what the block does to the process's logging."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
-    names = ("aiohttp", "asyncio", "grpc", "hpack", "kubernetes_asyncio", "watchfiles")
-    libraries = {name: logging.getLogger(name).level for name in names}
+    libraries = {name: logging.getLogger(name).level for name in LIBRARIES}
     try:
         yield
     finally:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from epp.app.assembly import RequestPath, RequestPathSettings, build_request_path
+from epp.app.request_path import RequestPath, RequestPathSettings, build_request_path
 from epp.config.assembly import Assembly, assemble
 from epp.config.loader import load_config
 from epp.config.plugin_registry import PluginRegistry

@@ -10,7 +10,7 @@ from itertools import count
 
 from hpack import Encoder
 
-from epp.app.assembly import RequestPathSettings, build_request_path
+from epp.app.request_path import RequestPathSettings, build_request_path
 from epp.config.built_in import BUILT_IN
 from epp.datastore.datastore import Datastore
 from epp.framework.endpoint import EndpointMetrics

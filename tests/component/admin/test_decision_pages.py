@@ -16,7 +16,7 @@ from epp.admin.decision_pages import DecisionPages
 from epp.admin.dry_run import MOST_DRY_RUN_BYTES
 from epp.admin.http_port import HttpPort
 from epp.admin.pool_view import PoolView
-from epp.app.assembly import RequestPathSettings
+from epp.app.request_path import RequestPathSettings
 from epp.request_control.decision_log import Decision, DecisionLog
 from epp.request_control.incoming import IncomingRequest
 from tests.fakes.decided import Decided, incoming

@@ -25,7 +25,7 @@ import pytest
 
 import epp
 from epp.admin.decision_viewing import view_decision
-from epp.app.assembly import RequestPathSettings
+from epp.app.request_path import RequestPathSettings
 from epp.datastore.inference_pool import FailureMode
 from epp.framework.plugin import Plugin
 from epp.framework.request_handling import Parser

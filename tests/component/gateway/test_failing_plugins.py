@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from epp.app.assembly import RequestPathSettings
+from epp.app.request_path import RequestPathSettings
 from epp.datastore.inference_pool import FailureMode
 from epp.request_control.director_settings import DirectorSettings
 from tests.fakes.failing_plugins import (

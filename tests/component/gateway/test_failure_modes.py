@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from epp.app.assembly import RequestPathSettings
+from epp.app.request_path import RequestPathSettings
 from epp.datastore.inference_pool import FailureMode
 from epp.framework.endpoint import Endpoint
 from epp.framework.errors import DropReason, ErrorCode, Rejection

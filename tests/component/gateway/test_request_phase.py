@@ -7,7 +7,7 @@ import uuid
 import pytest
 from structlog.testing import capture_logs
 
-from epp.app.assembly import RequestPathSettings
+from epp.app.request_path import RequestPathSettings
 from epp.framework.request import InferenceRequest
 from epp.framework.request_control import PreRequest
 from epp.framework.scheduling import SchedulingResult

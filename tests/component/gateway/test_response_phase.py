@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from structlog.testing import capture_logs
 
-from epp.app.assembly import RequestPathSettings
+from epp.app.request_path import RequestPathSettings
 from epp.framework.endpoint import Endpoint
 from epp.framework.request import InferenceRequest, InferenceResponse, TerminationCause
 from epp.framework.request_control import ResponseBody, ResponseHeader

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from epp.app.assembly import RequestPathSettings
+from epp.app.request_path import RequestPathSettings
 from epp.framework.data_types import InFlightLoad
 from epp.gateway.overload import OverloadLimits
 from epp.observability.request_log import RequestRecord

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from epp.app.assembly import RequestPathSettings
+from epp.app.request_path import RequestPathSettings
 from epp.config.built_in import BUILT_IN
 from epp.framework.plugin import Plugin
 from epp.framework.request import InferenceRequest, InferenceResponse

@@ -21,7 +21,7 @@ from epp.admin.access import Access
 from epp.admin.http_port import HttpPort
 from epp.admin.metrics_guard import MetricsGuard
 from epp.admin.metrics_pages import metrics_pages
-from epp.app.assembly import RequestPathSettings
+from epp.app.request_path import RequestPathSettings
 from epp.config.descriptions import describe
 from epp.config.plugin_registry import PluginRegistry
 from epp.datastore.inference_pool import FailureMode

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from epp.app.assembly import RequestPathSettings
+from epp.app.request_path import RequestPathSettings
 from epp.datastore.inference_pool import FailureMode
 from epp.framework.endpoint import Endpoint
 from epp.framework.request import InferenceRequest
@@ -67,6 +67,14 @@ class NobodyFilter(Filter):
 
     def filter(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
         return []
+
+
+class CallingFilter(NobodyFilter):
+    """Would call another service, and tell it of which trace that is."""
+
+    def filter(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+        request.headers.set("x-seen", request.headers.get("traceparent") or "")
+        return list(endpoints)
 
 
 class BrokenFilter(NobodyFilter):
@@ -218,6 +226,13 @@ async def test_the_model_server_is_below_gateway_request_which_is_below_the_call
     assert upstream(answer) == TraceParent(told.trace_id, told.root.span_id, True)
     assert "tracestate" not in answer.set_headers
     assert "tracestate" not in answer.remove_headers
+
+
+async def test_a_plugin_that_calls_others_sees_the_trace_that_they_are_to_join() -> None:
+    async with traced(config=FILTERED, own_plugins=[CallingFilter]) as (picker, _):
+        answer = await served(picker, {"traceparent": SAMPLED})
+
+    assert answer.set_headers["x-seen"] == answer.set_headers["traceparent"] != SAMPLED.encode()
 
 
 async def test_of_a_caller_that_is_not_sampled_nothing_is_told_or_changed() -> None:

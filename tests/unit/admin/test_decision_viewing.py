@@ -14,7 +14,7 @@ from epp.admin.decision_viewing import (
     summary_of,
     view_decision,
 )
-from epp.app.assembly import RequestPathSettings
+from epp.app.request_path import RequestPathSettings
 from epp.framework.endpoint import Endpoint, EndpointMetrics
 from epp.framework.errors import ErrorCode, PlainRejection, Rejection
 from epp.framework.request import InferenceRequest

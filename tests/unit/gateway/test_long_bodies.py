@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from epp.app.assembly import RequestPathSettings
+from epp.app.request_path import RequestPathSettings
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.incoming import LONG_BODY
 from tests.fakes.eventually import eventually

@@ -16,7 +16,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from epp.app.assembly import RequestPath, RequestPathSettings, build_request_path
+from epp.app.request_path import RequestPath, RequestPathSettings, build_request_path
 from epp.config.assembly import assemble
 from epp.config.loader import load_config
 from epp.config.plugin_registry import PluginRegistry

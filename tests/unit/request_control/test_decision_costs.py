@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 
 import pytest
 
-from epp.app.assembly import RequestPathSettings, build_request_path
+from epp.app.request_path import RequestPathSettings, build_request_path
 from epp.config.assembly import assemble
 from epp.config.loader import load_config
 from epp.config.plugin_registry import PluginRegistry

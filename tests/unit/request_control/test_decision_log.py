@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from epp.app.assembly import RequestPathSettings
+from epp.app.request_path import RequestPathSettings
 from epp.framework.errors import ErrorCode, PlainRejection, Rejection
 from epp.framework.headers import Headers
 from epp.framework.request import InferenceRequest, TerminationCause

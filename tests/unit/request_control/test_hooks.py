@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from epp.framework.endpoint import Endpoint
-from epp.framework.errors import DropReason, ErrorCode, Rejection
+from epp.framework.errors import DropReason, ErrorCode, PlainRejection, Rejection
 from epp.framework.request import InferenceRequest
 from epp.framework.request_control import DataProducer
 from epp.framework.scheduling import ProfileResult, SchedulingResult
@@ -223,3 +223,32 @@ def test_every_pre_request_hook_runs_before_the_failures_are_told(
     assert [hook.calls for hook in hooks] == [1] * len(hooks)
     faults = acts.count(BUG)
     assert runner.errors == ({"PreRequest": faults} if faults else {})
+
+
+@pytest.mark.parametrize("act", [BUG, failing(ErrorCode.FORBIDDEN)], ids=["a fault", "a rejection"])
+@pytest.mark.parametrize("point", ["request_header", "admit", "pre_request"])
+def test_what_a_plugin_says_is_for_the_client_and_not_for_logs(
+    act: Callable[[], Any], point: str
+) -> None:
+    hook = Anything(act)
+    runner = Runner(request_header=(hook,), admitter=(hook,), pre_request=(hook,))
+    call = getattr(runner.run, point)
+    told = {"request_header": (), "admit": (POOL,), "pre_request": (RESULT,)}[point]
+
+    with pytest.raises(Rejection) as rejected:
+        call(request_of(), *told)
+
+    said = "bug" if act is BUG else "no"
+    assert rejected.value.message.endswith(said)
+    assert not rejected.value.log_message.endswith(said)
+    assert rejected.value.log_message
+
+
+def test_a_denial_that_quotes_nothing_is_told_in_logs() -> None:
+    def deny() -> None:
+        raise PlainRejection(ErrorCode.FORBIDDEN, "not today")
+
+    with pytest.raises(Rejection) as denied:
+        Runner(admitter=(Anything(deny),)).run.admit(request_of(), POOL)
+
+    assert denied.value.log_message == "request cannot be admitted: not today"

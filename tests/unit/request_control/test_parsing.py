@@ -175,6 +175,7 @@ def test_an_unknown_coding_is_refused_with_what_is_supported(coding: str) -> Non
     assert caught.value.message == (
         f"content-encoding: {coding!r} is not supported; one of {NAMES}"
     )
+    assert caught.value.log_message == f"content-encoding is not supported; one of {NAMES}"
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "zstd"])

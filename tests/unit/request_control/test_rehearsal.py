@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from epp.admin.decision_viewing import view_decision
-from epp.app.assembly import RequestPathSettings
+from epp.app.request_path import RequestPathSettings
 from epp.framework.endpoint import Endpoint, EndpointMetrics
 from epp.framework.request import InferenceRequest, TerminationCause
 from epp.framework.request_control import DataProducer, PreRequest, Screener

@@ -85,6 +85,15 @@ def test_what_is_no_token_id_is_named_but_texts_are_not_quoted(
     assert refusal({"token_ids": ids}) == f"{INVALID}token_ids{fault}"
 
 
+def test_of_a_value_that_is_no_token_id_logs_have_the_place_alone() -> None:
+    body = json.dumps({"model": "m", "token_ids": [1, 73.25]}).encode()
+
+    with pytest.raises(Rejection) as caught:
+        VllmHttpParser().parse_request("/inference/v1/generate", body)
+
+    assert caught.value.log_message == f"{INVALID}token_ids[1]: invalid value"
+
+
 @pytest.mark.parametrize("body", [b"", b"[1]", b"{"])
 def test_what_is_no_json_object_is_refused(body: bytes) -> None:
     assert refusal(body).startswith("error unmarshaling request body: ")

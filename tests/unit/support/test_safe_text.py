@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epp.observability.safe_text import printable
+from epp.support.safe_text import printable
 
 
 @given(text=st.text(), limit=st.integers(3, 40))
