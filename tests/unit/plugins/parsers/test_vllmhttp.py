@@ -86,10 +86,8 @@ def test_what_is_no_token_id_is_named_but_texts_are_not_quoted(
 
 
 def test_of_a_value_that_is_no_token_id_logs_have_the_place_alone() -> None:
-    body = json.dumps({"model": "m", "token_ids": [1, 73.25]}).encode()
-
     with pytest.raises(Rejection) as caught:
-        VllmHttpParser().parse_request("/inference/v1/generate", body)
+        parsed({"token_ids": [1, 73.25]})
 
     assert caught.value.log_message == f"{INVALID}token_ids[1]: invalid value"
 
