@@ -118,6 +118,10 @@ MATRIX = {
             epp={"extraContainerPorts": [{"name": "debug", "containerPort": 9191}]},
         ),
     },
+    "traces": router(
+        epp={"networkPolicy": {"create": True}},
+        tracing={"enabled": True, "otelExporterEndpoint": "http://collector.obs:4318"},
+    ),
     "a certificate": router(epp={"tls": {"secretName": "epp-tls"}}),
     "other ports": router(epp={"extProcPort": 9102, "grpcHealthPort": 9103}),
     "a configuration": router(epp={"pluginsConfig": yaml.safe_load(BUILT_IN)}),

@@ -183,6 +183,7 @@ def environment_of(manifests: Manifests, namespace: str) -> dict[str, str]:
         "metadata.namespace": namespace,
         "metadata.name": "llama-epp-6f7c9d8b5-x2x4z",
         "status.podIP": "10.0.0.9",
+        "spec.nodeName": "node-0",
     }
     return {
         entry["name"]: (

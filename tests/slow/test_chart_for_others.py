@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from epp.cli.options import parse_serve
 from tests.helm.chart import rendered_chart
-from tests.helm.values import MATRIX, router
-from tests.kube.installation import Manifests, flags_of, pod_spec_of, the_one
+from tests.helm.values import MATRIX
+from tests.kube.installation import Manifests, environment_of, flags_of, the_one
 
 pytestmark = pytest.mark.slow
 
@@ -157,17 +156,13 @@ def test_a_route_leads_to_the_pool(
     assert told == (headers or {})
 
 
-def test_traces_go_where_the_values_say() -> None:
-    values = router(
-        tracing={"enabled": True, "otelExporterEndpoint": "http://collector:4318"},
-        epp={"networkPolicy": {"create": True}},
-    )
-    manifests = rendered_chart("llama", NAMESPACE, values)
-    (container,) = pod_spec_of(manifests)["containers"]
-    environment = {each["name"]: each.get("value") for each in container["env"]}
-
-    assert environment["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector:4318"
+def test_traces_go_where_the_values_say_and_may_leave_the_pod() -> None:
+    manifests = chart("traces")
+    environment = environment_of(manifests, NAMESPACE)
     egress = the_one(manifests, "NetworkPolicy")["spec"]["egress"]
+
+    assert environment["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector.obs:4318"
+    assert environment["OTEL_TRACES_SAMPLER_ARG"] == "0.1"
+    assert "k8s.pod.name=$(POD_NAME)" in environment["OTEL_RESOURCE_ATTRIBUTES"]
     assert [{"port": 4318}] in [each.get("ports") for each in egress]
     assert "--tracing=true" in flags_of(manifests)
-    assert parse_serve(flags_of(manifests)).options.pool_name == "llama"

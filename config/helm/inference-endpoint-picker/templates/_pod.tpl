@@ -108,6 +108,12 @@ volumes:
   value: {{ .sampling.sampler | quote }}
 - name: OTEL_TRACES_SAMPLER_ARG
   value: {{ .sampling.samplerArg | quote }}
+- name: NODE_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: spec.nodeName
+- name: OTEL_RESOURCE_ATTRIBUTES
+  value: k8s.namespace.name=$(NAMESPACE),k8s.node.name=$(NODE_NAME),k8s.pod.name=$(POD_NAME)
 {{- end }}
 {{- end }}
 {{- with .Values.router.epp.env }}
