@@ -18,6 +18,7 @@ from epp.app.flag_kinds import FailureModeName
 from epp.datastore.inference_pool import API_VERSION, KIND
 from epp.framework.errors import ConfigError
 from epp.standalone.envoy_clusters import Address
+from epp.support.addresses import split_host_port
 
 POOL_NAME = "standalone"
 ALLOWED = "HOST:PORT,HOST:PORT with IPv6 addresses in brackets: [::1]:8000"
@@ -53,6 +54,8 @@ def _parse_endpoint(text: str, flag: str) -> Address:
     if not 1 <= port <= 65535:
         raise ConfigError(f"{flag}: port of {text!r} is out of range; allowed: 1 to 65535")
     if match["v6"] is None:
+        if split_host_port(text) is None:
+            raise ConfigError(f"{flag}: host of {text!r} is no name; allowed: {ALLOWED}")
         return Address(match["host"], port)
     try:
         return Address(str(ipaddress.IPv6Address(match["v6"])), port)

@@ -37,6 +37,10 @@ def test_endpoints_are_names_and_addresses_with_ports() -> None:
         ("[localhost]:8000", "only IPv6 addresses go in brackets"),
         ("localhost:0", "port of 'localhost:0' is out of range"),
         ("localhost:65536", "port of 'localhost:65536' is out of range"),
+        ("a..b:1", "host of 'a..b:1' is no name"),
+        ("\x1b[31m:1", "'\\x1b[31m:1' is not an address"),
+        ("\x07:1", "host of '\\x07:1' is no name"),
+        (f"{'a' * 64}:1", "is no name"),
         ("a:1,b:2,a:1", "a:1 is named twice"),
     ],
 )
