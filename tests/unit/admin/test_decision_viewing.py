@@ -15,10 +15,13 @@ from epp.admin.decision_viewing import (
     view_decision,
 )
 from epp.app.request_path import RequestPathSettings
+from epp.datastore.inference_pool import FailureMode
 from epp.framework.endpoint import Endpoint, EndpointMetrics
 from epp.framework.errors import ErrorCode, PlainRejection, Rejection
 from epp.framework.request import InferenceRequest
-from epp.framework.request_control import Screener
+from epp.framework.request_control import PreRequest, Screener
+from epp.framework.scheduling import Filter, SchedulingResult
+from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.incoming import IncomingRequest
 from epp.request_control.outliers import OutlierSettings
 from epp.testing import request_of
@@ -273,6 +276,48 @@ def test_what_was_rejected_is_told_by_its_error() -> None:
 
     assert (part.outcome, part.reason, part.seconds) == ("rejected", "no model", None)
     assert part.pool_size is None
+
+
+class Breaks(PreRequest, Filter):
+    """Has a bug, wherever it is called."""
+
+    type = "breaks"
+
+    def filter(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+        raise ValueError
+
+    def pre_request(self, request: InferenceRequest, result: SchedulingResult) -> None:
+        raise ValueError
+
+
+def test_a_pick_of_fail_open_tells_which_plugin_failed() -> None:
+    config = """
+    plugins: [{type: breaks}, {type: max-score-picker}]
+    schedulingProfiles:
+    - {name: default, plugins: [{pluginRef: breaks}, {pluginRef: max-score-picker}]}
+    """
+    settings = RequestPathSettings(director=DirectorSettings(failure_mode=FailureMode.FAIL_OPEN))
+    picker = Decided(config=config, own_plugins=[Breaks], settings=settings)
+    picker.decide()
+
+    part = viewed(picker)
+
+    assert (part.outcome, part.reason) == ("fail-open", "fail open (internal)")
+    assert [each.plugin for each in part.steps if each.failed] == ["breaks"]
+    assert [each.picked for each in part.profiles] == [[]]
+
+
+def test_what_acts_on_the_decision_is_a_step_of_it_too() -> None:
+    config = """
+    plugins: [{type: breaks}, {type: max-score-picker}]
+    schedulingProfiles: [{name: default, plugins: [{pluginRef: max-score-picker}]}]
+    """
+
+    part = rejected(Decided(config=config, own_plugins=[Breaks]), incoming())
+
+    assert (part.outcome, steps(part)[-1]) == ("rejected", ("PreRequest", "breaks", ""))
+    assert part.steps[-1].failed
+    assert len(part.profiles[0].endpoints) == 3
 
 
 def test_the_pick_of_fail_open_is_told_by_its_reason() -> None:
