@@ -14,6 +14,7 @@ from epp.diagnosis.doctor_case import Case
 from epp.diagnosis.doctor_findings import Finding, fault, ok, skipped, warning
 from epp.framework.errors import ConfigError
 from epp.kubernetes.client import KubeClient, KubeStatusError, KubeUnreachable, status_error
+from epp.kubernetes.objects import UNREADABLE
 
 CLUSTER, CLOCK = "cluster", "clock"
 _OF_PROXIES = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE)
@@ -75,14 +76,14 @@ def _refused(server: str, error: KubeUnreachable | KubeStatusError) -> Finding:
 def _version(content: bytes) -> str:
     try:
         return msgspec.json.decode(content, type=_Version).git_version
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return ""
 
 
 def _clock(date: str, now: float) -> Iterable[Finding]:
     try:
         theirs = parsedate_to_datetime(date).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return [skipped(CLOCK, "the API server tells no time")]
     # The header has whole seconds, cut off.
     ahead = now - theirs - 0.5

@@ -263,6 +263,36 @@ async def test_clocks_are_compared(
     assert verdicts(findings)["clock"] is verdict
 
 
+@pytest.mark.parametrize(
+    ("version", "date"),
+    [
+        (b"{}", "Mon, 30 Nov 99999999999999999999 18:00:00 GMT"),
+        (b"{}", "yesterday"),
+        (b"[" * 10_000, "yesterday"),
+        (b"\xff", "yesterday"),
+    ],
+    ids=["year", "no date", "nested", "no text"],
+)
+async def test_of_an_api_server_that_tells_nonsense_of_itself_no_more_is_known(
+    tmp_path: Path, version: bytes, date: str
+) -> None:
+    async def page(_: web.Request) -> web.Response:
+        headers = {"Date": date, "Content-Type": "application/json"}
+        return web.Response(body=version, headers=headers)
+
+    application = web.Application()
+    application.router.add_get("/version", page)
+    async with client_of(application) as other:
+        kubeconfig = kubeconfig_for(other.server, tmp_path)
+        case = doctor_case(pool_file=None, pool_name="pool", kubeconfig=kubeconfig)
+
+        findings = list(await look_at_cluster(case))
+
+        assert case.client is not None
+        await case.client.close()
+    assert verdicts(findings) == {"cluster": OK, "clock": SKIPPED}
+
+
 @asynccontextmanager
 async def answering(pages: dict[str, Any], status: int = 404) -> AsyncIterator[KubeClient]:
     """A client of a server with these pages; functions are asked with what was posted."""
