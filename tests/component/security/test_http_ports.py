@@ -160,17 +160,6 @@ async def test_an_answer_that_is_not_read_is_given_up() -> None:
         await given_up.wait()
 
 
-async def test_a_connection_lives_as_long_as_requests_come() -> None:
-    async with serving(metrics_port(), HttpLimits(life_seconds=0.5)) as port:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        for _ in range(4):
-            await asyncio.sleep(0.2)
-            writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert (await reader.readuntil(b"\r\n\r\nok\n")).startswith(b"HTTP/1.1 200")
-        writer.close()
-        await writer.wait_closed()
-
-
 @pytest.mark.parametrize("begun", [b"", HELLO_BEGUN], ids=["nothing", "half a hello"])
 async def test_a_handshake_has_to_end_and_counts_as_a_connection(
     tmp_path: Path, begun: bytes
