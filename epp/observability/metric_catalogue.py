@@ -329,6 +329,11 @@ POOL_FILE_ERRORS = CounterSpec(
     help="[ALPHA] Mistakes in the pool file: the whole document, or one entry that was skipped.",
     labels=("kind",),
 )
+ENDPOINT_ERRORS = CounterSpec(
+    name="epp_endpoint_errors_total",
+    help="[ALPHA] Requests that an endpoint answered with 5xx (501 apart), or not at all.",
+    labels=("endpoint_name", "namespace", "port"),
+)
 ENDPOINT_EJECTIONS = CounterSpec(
     name="epp_endpoint_ejections_total",
     help="[ALPHA] Ejections of endpoints that answered with errors again and again.",
@@ -493,6 +498,7 @@ CATALOGUE = (
             POOL_FILE_UP_TO_DATE,
             CONFIG_RELOADS,
             CONFIG_UP_TO_DATE,
+            ENDPOINT_ERRORS,
             ENDPOINT_EJECTIONS,
             EJECTED_ENDPOINTS,
             READY,

@@ -84,6 +84,7 @@ class Metrics:
         self.buffered_bytes = build.gauge(catalogue.BUFFERED_BYTES).labels(())
         self.event_loop_lag_seconds = build.gauge(catalogue.EVENT_LOOP_LAG).labels(())
         self.ready = build.gauge(catalogue.READY).labels(())
+        self._endpoint_errors = build.counter(catalogue.ENDPOINT_ERRORS)
         self._endpoint_ejections = build.counter(catalogue.ENDPOINT_EJECTIONS).labels(())
         self.ejected_endpoints = build.gauge(catalogue.EJECTED_ENDPOINTS).labels(())
         self.cluster = ClusterMetrics(build, now)
@@ -146,6 +147,10 @@ class Metrics:
         """A plugin took too long again and again and is not called any more."""
         self._plugins_off.labels((plugin_type, plugin_name)).inc()
 
+    def endpoint_failed(self, endpoint: Endpoint) -> None:
+        """A request was answered with an error by `endpoint`, or not at all."""
+        self._endpoint_errors.labels(_names(endpoint)).inc()
+
     def endpoint_ejected(self) -> None:
         """An endpoint answered with errors again and again and gets no requests for a while."""
         self._endpoint_ejections.inc()
@@ -191,10 +196,11 @@ class Metrics:
     def endpoints_left(self, endpoints: Iterable[Endpoint]) -> None:
         """These are gone. What they were picked for is forgotten with many others at a time: the
         series of pods that come and go would fill the page, until none is left for new ones."""
-        self._left.update((each.name, each.namespace, str(each.port)) for each in endpoints)
+        self._left.update(map(_names, endpoints))
         if len(self._left) >= MOST_LEFT:
             left, self._left = self._left, set()
             self._attempts.forget(lambda values: values[2:] in left)
+            self._endpoint_errors.forget(left.__contains__)
 
     def exposition(self, accept: str = "") -> tuple[Iterator[bytes], str]:
         """The page in slices of about 64 KiB, and its content type, as an Accept header asks."""
@@ -229,3 +235,8 @@ class Metrics:
         for signal in ("streams", "buffered-bytes", "loop-lag"):
             for outcome in ("picked", "rejected"):
                 self._overload.labels((signal, outcome))
+
+
+def _names(endpoint: Endpoint) -> tuple[str, str, str]:
+    """The labels an endpoint is known by."""
+    return endpoint.name, endpoint.namespace, str(endpoint.port)

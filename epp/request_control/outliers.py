@@ -117,6 +117,7 @@ class OutlierMemory:
         if record is not None:
             record.has_probe = False
         if is_error(status) or silent_for >= self._settings.silence:
+            self._metrics.endpoint_failed(endpoint)
             self._failed(endpoint, record)
         elif status and record is not None:
             self._worked(endpoint, record)

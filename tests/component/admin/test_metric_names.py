@@ -213,6 +213,7 @@ OURS = [
     ("pool_file_up_to_date", "gauge", ""),
     ("config_reloads_total", "counter", "outcome"),
     ("config_up_to_date", "gauge", ""),
+    ("endpoint_errors_total", "counter", "endpoint_name namespace port"),
     ("endpoint_ejections_total", "counter", ""),
     ("ejected_endpoints", "gauge", ""),
     ("ready", "gauge", ""),
@@ -264,6 +265,7 @@ def everything_happened_once() -> Metrics:
     metrics.plugin_switched_off("t", "n")
     metrics.answers.rejected(429, "rejected-saturated")
     metrics.answers.responded(200)
+    metrics.endpoint_failed(endpoint_of("e1"))
     metrics.terminated(TerminationCause.NATURAL)
     metrics.failed_open("internal")
     metrics.overloaded("buffered-bytes", "rejected")

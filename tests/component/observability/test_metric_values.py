@@ -232,6 +232,7 @@ async def streams_that_end_and_one_that_is_given_up(_: Path) -> AsyncIterator[in
     epp_responses_total{code_class="4xx"} 1
     epp_responses_total{code_class="5xx"} 5
     epp_requests_rejected_total{code="503",reason="rejected-no-endpoints"} absent
+    epp_endpoint_errors_total{<ONE>} 5
     epp_endpoint_ejections_total 1
     epp_ejected_endpoints 1
 """)

@@ -316,6 +316,19 @@ def test_attempts_for_endpoints_that_come_and_go_do_not_pile_up(metrics: Metrics
     assert value_of(metrics, name, endpoint_name=stays.name) == 2
 
 
+def test_errors_of_endpoints_that_come_and_go_do_not_pile_up(metrics: Metrics) -> None:
+    stays = endpoint_of("stays")
+    for number in range(2 * MOST_LEFT):
+        leaves = endpoint_of(f"e{number}")
+        metrics.endpoint_failed(stays)
+        metrics.endpoint_failed(leaves)
+        metrics.endpoints_left([leaves])
+
+    name = "epp_endpoint_errors_total"
+    assert value_of(metrics, name, endpoint_name=stays.name) == 2 * MOST_LEFT
+    assert value_of(metrics, name) < 3 * MOST_LEFT
+
+
 def test_attempts_beyond_the_limit_are_known_by_endpoint_and_no_longer_by_model() -> None:
     metrics = Metrics()
     endpoints = [endpoint_of(f"e{number}") for number in range(20)]

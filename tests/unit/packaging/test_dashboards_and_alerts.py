@@ -200,6 +200,13 @@ def test_the_table_of_the_page_names_every_alert_once() -> None:
     assert sorted(told) == sorted(rule["alert"] for rule in rules())
 
 
+def test_panels_that_the_page_sends_to_are_there() -> None:
+    told = re.findall(r"\bpanel `([^`]+)`", (ROOT / "docs/operations.md").read_text())
+
+    assert told
+    assert set(told) <= {panel["title"] for panel in dashboard()["panels"]}
+
+
 @pytest.mark.parametrize(
     ("expression", "fault"),
     [

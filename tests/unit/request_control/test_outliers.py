@@ -10,6 +10,7 @@ from epp.framework.endpoint import Endpoint
 from epp.observability.metrics import Metrics
 from epp.request_control.outliers import MOST_NAMED, OutlierMemory, OutlierSettings
 from epp.testing import endpoint_of
+from tests.fakes.metric_samples import value_of
 
 SETTINGS = OutlierSettings(consecutive_errors=5, first_ejection=5.0, longest_ejection=300.0)
 A, B, C, D = POOL = tuple(endpoint_of(f"e{number}") for number in (1, 2, 3, 4))
@@ -49,6 +50,16 @@ def test_five_errors_in_a_row_eject_an_endpoint() -> None:
 
     assert memory.left_out() == {A}
     assert memory.metrics.ejected_endpoints.value == 1
+
+
+def test_errors_are_counted_by_endpoint_whether_or_not_anybody_is_ejected() -> None:
+    memory = Memory(OutlierSettings(consecutive_errors=0))
+    memory.answers(A, 503, 200, 501, 500)
+    memory.memory.ended(B, 0, silent_for=10.0)
+
+    name = "epp_endpoint_errors_total"
+    assert value_of(memory.metrics, name, endpoint_name=A.name) == 2
+    assert value_of(memory.metrics, name, endpoint_name=B.name) == 1
 
 
 def test_an_answer_in_between_starts_the_count_anew() -> None:
