@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -13,13 +13,7 @@ from epp.tracing.settings import TracingSettings, asked_by
 from epp.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
-    from epp.tracing.span import SpanSink
-
-    class ClosableSink(SpanSink, Protocol):
-        """Where spans go until it is closed."""
-
-        def close(self) -> None:
-            """Send what is left; waits."""
+    from epp.tracing.span import ClosableSink
 
 
 log = structlog.get_logger(__name__)

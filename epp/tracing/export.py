@@ -51,7 +51,7 @@ class Export:
         self._sdk_log = SdkLog()
         exporter = _exporter(settings)
         self._exporter = WatchedExporter(exporter, settings.collector, self._sdk_log)
-        self._processor = BatchSpanProcessor(self._exporter)
+        self._processor = BatchSpanProcessor(self._exporter, max_export_batch_size=settings.batch)
 
     def write(self, trace_id: int, remote_parent: int | None, spans: Sequence[Span]) -> None:
         """Queue the spans of one request; `remote_parent` is the parent that is not ours."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epp.framework.request import TerminationCause
+from epp.request_control.decision_log import MOST_NAME
+from epp.request_control.reporting import FIRST_ERROR_STATUS
 from epp.support.safe_text import printable
 from epp.tracing.profile_spans import add_profile, add_unpicked
 from epp.tracing.stage_spans import add_stages
@@ -14,10 +16,6 @@ if TYPE_CHECKING:
     from epp.framework.request import InferenceRequest
     from epp.request_control.active_request import ActiveRequest
     from epp.tracing.span import AttributeValue, SpanList
-
-MOST_NAME = 256
-"""Characters of a name that a client chose."""
-FIRST_ERROR_STATUS = 400
 
 
 def request_attributes(request: InferenceRequest) -> dict[str, AttributeValue]:

