@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -38,15 +40,17 @@ class InstalledPicker(Program):
         (self._container,) = pod_spec_of(manifests)["containers"]
         self._health = Address(LOOPBACK, ports.take())
         self.metrics = Address(LOOPBACK, metrics := ports.take())
+        self._ext_proc, self._admin = (Address(LOOPBACK, ports.take()) for _ in "ea")
         files = _files(manifests, folder)
         flags = [flag.replace(_CONFIG_FOLDER, f"{files}/") for flag in flags_of(manifests)]
         environment = environment_of(manifests, namespace)
-        flags += [f"--kubeconfig={kubeconfig}", f"--bind-address={LOOPBACK}", "--admin-port=0"]
-        flags += ["--grpc-port=0", f"--grpc-health-port={self._health.port}"]
+        flags += [f"--kubeconfig={kubeconfig}", f"--bind-address={LOOPBACK}"]
+        flags += [f"--grpc-port={self._ext_proc.port}", f"--admin-port={self._admin.port}"]
+        flags += [f"--grpc-health-port={self._health.port}", f"--metrics-port={metrics}"]
         # A drain waits for gateways to notice, and there is none.
-        flags += [f"--metrics-port={metrics}", "--drain-timeout=0"]
-        command = ["env", *(f"{key}={value}" for key, value in environment.items()), *EPP, "serve"]
-        super().__init__(name, [*command, *flags], folder / f"{name}.log")
+        self._flags = [*flags, "--drain-timeout=0"]
+        self._epp = ["env", *(f"{key}={value}" for key, value in environment.items()), *EPP]
+        super().__init__(name, [*self._epp, "serve", *self._flags], folder / f"{name}.log")
 
     def passes(self, probe: str) -> bool:
         """What the kubelet finds with one of the container's probes."""
@@ -66,6 +70,15 @@ class InstalledPicker(Program):
     def wait_until_ready(self) -> None:
         """Wait for its readiness probe."""
         wait_until(lambda: self.passes("readiness"), "readiness", self)
+
+    def examine(self) -> list[dict[str, str]]:
+        """What `epp doctor` finds in the pod, with the flags of the container."""
+        command = [*self._epp, "doctor", "--output=json", *self._flags]
+        command += [f"--grpc-address={self._ext_proc}", f"--admin={self._admin}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.stdout, done.stderr
+        findings: list[dict[str, str]] = json.loads(done.stdout)["findings"]
+        return findings
 
     def scrape(self, token: str = "") -> httpx.Response:
         """Read its metrics, with a token or without."""

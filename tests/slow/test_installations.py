@@ -140,6 +140,17 @@ def test_it_becomes_ready_and_has_nothing_to_complain_of(
     assert picker.stop() == 0
 
 
+@pytest.mark.parametrize("name", ["base", "metrics with tokens", "defaults", "no pool"])
+def test_the_doctor_finds_nothing_wrong(installed: Installed, replica: Replica, name: str) -> None:
+    picker = replica(*installed(name))
+    picker.wait_until_ready()
+
+    findings = picker.examine()
+
+    assert [each for each in findings if each["verdict"] in ("warning", "fault")] == []
+    assert {"permissions", "picker-port", "picker-exchange"} <= {each["check"] for each in findings}
+
+
 @pytest.mark.parametrize("name", ["everything", "several replicas, one leads"])
 def test_a_replica_waits_for_the_lead_alive_and_unready_and_takes_over(
     installed: Installed, replica: Replica, admin: Caller, namespace: str, name: str
