@@ -88,6 +88,11 @@ class Prometheus(Program):
             if alert["state"] == "firing" and alert["labels"].get("job") == job
         }
 
+    def summaries(self, file: Path) -> set[str]:
+        """What the alerts of a file that are firing or about to say."""
+        rules = self._alerts(file)
+        return {alert["annotations"]["summary"] for rule in rules for alert in rule["alerts"]}
+
     def _alerts(self, file: Path) -> list[dict[str, Any]]:
         groups = self._get("rules", {"type": "alert", "file[]": str(file)})["groups"]
         return [rule for group in groups for rule in group["rules"]]

@@ -224,6 +224,7 @@ def test_one_picker_of_two_that_is_gone_is_told_until_it_is_back(watched: Watche
     with watched.told_by("EndpointPickerAbsent") as firing:
         watched.stack.picker.kill()
         firing()
+        assert "No replica of epp is scraped." in watched.prometheus.summaries(watched.rules)
         watched.stack.picker.start()
 
 
