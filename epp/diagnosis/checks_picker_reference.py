@@ -61,11 +61,7 @@ async def look_at_picker_reference(case: Case) -> Iterable[Finding]:
     try:
         service = await ask(case.client, "GET", path, _Service)
     except KubeStatusError as error:
-        if error.status == HTTPStatus.FORBIDDEN:
-            return [_may_not_see(name)]
-        text = f"{name}, which the pool names: {error}"
-        advice = "create it, or correct spec.endpointPickerRef.name of the pool"
-        return [fault(PICKER_REFERENCE, text, advice)]
+        return [_unseen(error, name)]
     problem = _service(service.spec, reference, name)
     if problem is not None:
         return [problem]
@@ -74,6 +70,16 @@ async def look_at_picker_reference(case: Case) -> Iterable[Finding]:
         await _replicas(case, reference, name),
         *_protocol(service.spec, reference, name, is_tls=is_tls),
     ]
+
+
+def _unseen(error: KubeStatusError, name: str) -> Finding:
+    if error.status == HTTPStatus.FORBIDDEN:
+        return _may_not_see(name)
+    if error.status != HTTPStatus.NOT_FOUND:
+        return skipped(PICKER_REFERENCE, f"{name} can't be read: {error}")
+    text = f"{name}, which the pool names: {error}"
+    advice = "create it, or correct spec.endpointPickerRef.name of the pool"
+    return fault(PICKER_REFERENCE, text, advice)
 
 
 def _service(spec: _ServiceSpec, reference: PickerReference, name: str) -> Finding | None:

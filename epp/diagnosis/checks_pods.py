@@ -11,6 +11,7 @@ from epp.datastore.inference_pool import InferencePool
 from epp.datastore.pods import Pod, expand_endpoints
 from epp.diagnosis.doctor_case import Case
 from epp.diagnosis.doctor_findings import Finding, fault, listing, ok, skipped, warning
+from epp.diagnosis.kube_asking import remedy
 from epp.framework.endpoint import Endpoint, EndpointState
 from epp.kubernetes import objects
 from epp.kubernetes.client import KubeClient, KubeStatusError
@@ -86,7 +87,7 @@ async def look_at_pods(case: Case) -> Iterable[Finding]:
         seen = await list_objects(case.client, _pods(case.namespace, selector))
     except KubeStatusError as error:
         rule = 'apiGroups: [""], resources: [pods], verbs: [list, watch]'
-        return [fault(PODS, f"can't be listed: {error}", f"add to the Role: {rule}")]
+        return [fault(PODS, f"can't be listed: {error}", remedy(error, rule))]
     if not seen:
         text = f"no pod of {case.namespace} has {selector}"
         return [fault(PODS, text, await _nearest(case, case.client, selector))]

@@ -18,6 +18,7 @@ from epp.datastore.inference_pool import (
 )
 from epp.diagnosis.doctor_case import Case, PickerReference
 from epp.diagnosis.doctor_findings import Finding, fault, listing, ok, skipped, warning
+from epp.diagnosis.kube_asking import remedy
 from epp.discovery.pool_file import parse_pool_file, read_content
 from epp.framework.errors import ConfigError
 from epp.kubernetes import objects
@@ -60,7 +61,7 @@ async def _pool_of_cluster(case: Case, server: str) -> Iterable[Finding]:
         return [fault(POOL, str(error), await _where_else(case))]
     except KubeStatusError as error:
         rule = f"apiGroups: [{GROUP}], resources: [inferencepools], verbs: [list, watch]"
-        return [fault(POOL, f"{name} can't be read: {error}", f"add to the Role: {rule}")]
+        return [fault(POOL, f"{name} can't be read: {error}", remedy(error, rule))]
     case.reference = _reference(document)
     try:
         pool = parse_inference_pool(document, default_namespace=choice.namespace)

@@ -1,4 +1,4 @@
-"""Single questions to the API server, as JSON."""
+"""Single questions to the API server, as JSON, and what to do where it refuses."""
 
 from __future__ import annotations
 
@@ -33,3 +33,10 @@ async def ask(
     except (msgspec.MsgspecError, RecursionError) as error:
         text = f"the answer to {method} {path} can't be read: {error}"
         raise KubeStatusError(response.status, "Unreadable", text) from error
+
+
+def remedy(error: KubeStatusError, rule: str) -> str:
+    """What helps; `rule` is what a Role lacks where rights are missing."""
+    if error.status == HTTPStatus.FORBIDDEN:
+        return f"add to the Role: {rule}"
+    return "rights are not the matter: see the API server, and what stands before it"

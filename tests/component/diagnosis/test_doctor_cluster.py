@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from epp.datastore.inference_pool import FailureMode
 from epp.diagnosis.checks_cluster import look_at_cluster
 from epp.diagnosis.checks_permissions import look_at_permissions
 from epp.diagnosis.checks_picker_reference import look_at_picker_reference
+from epp.diagnosis.checks_pods import look_at_pods
 from epp.diagnosis.checks_pool import look_at_pool
 from epp.diagnosis.doctor import examine
 from epp.diagnosis.doctor_case import PickerReference
@@ -23,7 +25,7 @@ from epp.diagnosis.doctor_options import DoctorOptions
 from epp.diagnosis.doctor_runner import Check, CheckRunner
 from epp.kubernetes.client import KubeClient
 from tests.fakes.applications import kubeconfig_for, options_for_tests
-from tests.fakes.doctor_cases import bad, doctor_case, verdicts
+from tests.fakes.doctor_cases import bad, doctor_case, pool_with, verdicts
 from tests.fakes.kube_api import FakeKubeApi
 from tests.fakes.kube_objects import inference_pool, pod, pod_status
 from tests.fakes.scripted_kube import client_of
@@ -425,6 +427,24 @@ async def test_the_service_that_the_pool_names_is_looked_at(
 
     assert found.verdict is verdict
     assert words in found.found
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"), [(403, "add to the Role: "), (429, "rights are not the matter")]
+)
+async def test_rights_are_advised_where_they_are_missing_only(status: int, advice: str) -> None:
+    case = doctor_case(pool_file=None, pool_name="pool", pool_namespace="models")
+    async with answering({}, status=status) as client:
+        case.client = client
+        (pool,) = await look_at_pool(case)
+        case.pool = pool_with(FailureMode.FAIL_CLOSE)
+        (pods,) = await look_at_pods(case)
+        case.reference = PickerReference(kind="Service", name="epp", port=9002)
+        (service,) = await look_at_picker_reference(case)
+
+    assert (pool.verdict, pods.verdict, service.verdict) == (FAULT, FAULT, SKIPPED)
+    assert pool.advice.startswith(advice)
+    assert pods.advice.startswith(advice)
 
 
 async def test_a_service_that_names_another_protocol_is_a_warning() -> None:
