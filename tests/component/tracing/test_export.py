@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,17 @@ async def test_a_rejection_arrives_as_an_error(
     assert root.status.code == Status.STATUS_CODE_ERROR
     assert root.status.message
     assert plain(root.attributes)["http.response.status_code"] == 503
+
+
+async def test_without_tracing_a_collector_is_left_alone(
+    collector: Collector, options: ServeOptions
+) -> None:
+    with capture_logs() as lines:
+        async with running(replace(options, tracing=False)) as (_, ports):
+            await ask(ports)
+
+    assert collector.requests == []
+    assert about(lines, "requests are traced") == []
 
 
 async def test_what_is_queued_at_the_end_is_sent(

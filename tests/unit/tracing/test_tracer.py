@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import random
+import re
+import sys
+from pathlib import Path
+from types import FrameType
 
 import pytest
 from hypothesis import given
@@ -13,6 +17,9 @@ from epp.tracing.trace_context import TraceParent, read_traceparent
 from epp.tracing.tracer import Tracer
 from tests.fakes.tracing import SpanRecords
 
+ROOT = Path(__file__).parents[3]
+MOST_CALLS = 10
+"""Of functions in Python; a span of the SDK takes dozens."""
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 CALLER = f"00-{TRACE}-b7ad6b7169203331-"
 TOO_LARGE = PlainRejection(ErrorCode.PAYLOAD_TOO_LARGE, "too large")
@@ -121,3 +128,31 @@ def test_a_request_that_nobody_waits_for_any_more_is_told_without_an_error() -> 
     root = sink.only.root
     assert (root.started_at, root.ended_at, root.error) == (2.0, 5.0, None)
     assert root.attributes == {"epp.note": "over before it was answered"}
+
+
+def test_a_request_that_is_not_traced_costs_few_calls() -> None:
+    tracer, headers = Tracer(SpanRecords(), 0.0), headers_with()
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        tracer.begin(headers, 1.0)
+    finally:
+        sys.setprofile(before)
+
+    assert calls <= MOST_CALLS
+
+
+def test_two_modules_know_opentelemetry() -> None:
+    knowing = [
+        path.relative_to(ROOT).as_posix()
+        for path in sorted((ROOT / "epp").rglob("*.py"))
+        if re.search(r"^\s*(from|import) opentelemetry", path.read_text(), re.MULTILINE)
+    ]
+
+    assert knowing == ["epp/tracing/export.py", "epp/tracing/export_watch.py"]
