@@ -9,7 +9,6 @@ from typing import cast
 
 import structlog
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
 
 from epp.admin.page_headers import BARE_HEADERS
 
@@ -18,6 +17,8 @@ MAX_CONNECTIONS = 100
 SHUTDOWN_SECONDS = 2.0
 LIFE_SECONDS = 75.0
 """Longer than scrapes are apart, as a rule, so that they go on over one connection."""
+
+_CONTINUE = "100-continue"
 
 log = structlog.get_logger(__name__)
 
@@ -29,12 +30,14 @@ class HttpConnections:
     def __init__(self, pages: web.Application, life_seconds: float) -> None:
         self._life_seconds = life_seconds
         self._ends: dict[HttpConnection, asyncio.TimerHandle] = {}
-        pages.middlewares.insert(0, self._middleware())
         self._runner = web.AppRunner(pages, shutdown_timeout=SHUTDOWN_SECONDS)
 
     async def start(self) -> None:
         """Get ready for the first."""
         await self._runner.setup()
+        assert self._runner.server is not None
+        self._server = self._runner.server
+        self._answer, self._server.request_handler = self._server.request_handler, self._handle
 
     async def aclose(self) -> None:
         """End all; answers under way have two seconds for it."""
@@ -47,9 +50,7 @@ class HttpConnections:
 
     def admit(self) -> HttpConnection:
         """Another one arrives."""
-        server = self._runner.server
-        assert server is not None  # since the start
-        connection = HttpConnection(server, self._forget)
+        connection = HttpConnection(self._server, self._forget)
         self._prolong(connection)
         return connection
 
@@ -58,15 +59,13 @@ class HttpConnections:
         if connection.transport is None:
             self._forget(connection)
 
-    def _middleware(self) -> Middleware:
-        @web.middleware
-        async def prolong(request: web.Request, handler: Handler) -> web.StreamResponse:
-            connection = request.protocol
-            if isinstance(connection, HttpConnection):
-                self._prolong(connection)
-            return await handler(request)
-
-        return prolong
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if isinstance(request.protocol, HttpConnection):
+            self._prolong(request.protocol)
+        if request.headers.get("Expect", _CONTINUE).lower() != _CONTINUE:
+            # aiohttp would quote it, and fail where it is no text.
+            return _bare_answer(HTTPStatus.EXPECTATION_FAILED)
+        return await self._answer(request)
 
     def _prolong(self, connection: HttpConnection) -> None:
         self._forget(connection)
@@ -116,13 +115,21 @@ class HttpConnection(web.RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """Answer what could not be answered. aiohttp would quote a request that is no HTTP, values
-        of headers included, to the peer and in the log."""
+        of headers included, to the peer and in the log, and log every peer that leaves early."""
+        is_gone = self.transport is None or self.transport.is_closing()
+        if is_gone and isinstance(exc, ConnectionError):
+            raise exc  # which ends the connection without a word
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             answer = super().handle_error(request, status, exc, message)
-        else:
-            log.debug("a request is no HTTP", error=type(exc).__name__)
-            text = f"{status}: {HTTPStatus(status).phrase}"
-            answer = web.Response(status=status, text=text)
-            answer.force_close()
-        answer.headers.update(BARE_HEADERS)
+            answer.headers.update(BARE_HEADERS)
+            return answer
+        log.debug("a request is no HTTP", error=type(exc).__name__)
+        answer = _bare_answer(HTTPStatus(status))
+        answer.force_close()
         return answer
+
+
+def _bare_answer(status: HTTPStatus) -> web.StreamResponse:
+    return web.Response(
+        status=status, text=f"{status.value}: {status.phrase}", headers=BARE_HEADERS
+    )

@@ -215,6 +215,39 @@ async def test_what_is_no_http_is_neither_sent_back_nor_logged(
     assert "S3CRET" not in repr(logs)
 
 
+@both_ports
+@pytest.mark.parametrize("expected", ["S3CRET", "", "100-continue, S3CRET", "\udcff"], ids=ascii)
+async def test_an_expectation_nobody_knows_is_refused_and_not_sent_back(
+    pages: Pages, expected: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = GET + b"Expect: " + expected.encode(errors="surrogateescape") + b"\r\n\r\n"
+    async with (
+        serving(pages(), HttpLimits(life_seconds=0.1)) as port,
+        connected(port, said) as client,
+    ):
+        answer = await read_to_the_end(client)
+
+    assert answer.startswith(b"HTTP/1.1 417 ")
+    assert b"X-Content-Type-Options: nosniff" in answer
+    assert b"S3CRET" not in answer
+    assert not caplog.records
+
+
+async def test_a_client_that_waits_for_continue_and_leaves_is_no_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop = asyncio.get_running_loop()
+    said = b"POST /metrics HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n"
+    async with serving(metrics_port()) as port:
+        for _ in range(20):
+            async with connected(port, said) as client:
+                client.shutdown(socket.SHUT_RDWR)
+        async with connected(port, said) as client:
+            assert (await loop.sock_recv(client, 100)).startswith(b"HTTP/1.1 100 Continue\r\n")
+
+    assert not caplog.records
+
+
 async def test_a_body_is_taken_as_it_came_rather_than_decompressed() -> None:
     async def echo(request: web.Request) -> web.Response:
         return web.Response(body=await request.read())
