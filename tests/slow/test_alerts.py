@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "config/prometheus/alerts.yaml"
 TARGET = 'namespace="models",job="epp",instance="10.0.0.1:9090"'
 OTHER = TARGET.replace("0.1:", "0.2:")
+PICKED = 'llm_d_epp_scheduler_attempts_total{status="success",endpoint_name="e",port="8000"}'
 SERVED = "llm_d_epp_request_processing_duration_seconds"
 
 HEALTHY = {
@@ -54,6 +55,8 @@ HEALTHY = {
     f'{SERVED}_bucket{{le="0.01"}}': "0+900x60",
     f'{SERVED}_bucket{{le="0.5"}}': "0+900x60",
     f'{SERVED}_bucket{{le="+Inf"}}': "0+900x60",
+    'epp_endpoint_errors_total{endpoint_name="e",port="8000"}': "0+5x60",
+    PICKED: "0+100x60",
     'llm_d_epp_datalayer_poll_errors_total{source_type="s"}': "0x60",
     'epp_scrape_duration_seconds_count{source_type="s"}': "0+900x60",
 }
@@ -75,6 +78,9 @@ SICK: dict[str, dict[str, str]] = {
         'llm_d_epp_datalayer_extract_errors_total{source_type="s",extractor_type="e"}': "0+1x60"
     },
     "EndpointPickerEndpointsEjected": {"epp_ejected_endpoints": "1x60"},
+    "EndpointPickerEndpointErrors": {
+        'epp_endpoint_errors_total{endpoint_name="e",port="8000"}': "0+30x60"
+    },
     "EndpointPickerUnmatchedPods": {"epp_unmatched_pods": "1x60"},
     "EndpointPickerRejects": {
         'epp_requests_rejected_total{code="429",reason="rejected-saturated"}': "0+60x60"

@@ -198,7 +198,10 @@ def test_a_pool_without_endpoints_is_told_until_it_has_some(watched: Watched) ->
 
 
 def test_model_servers_that_fail_are_told_until_they_are_mended(watched: Watched) -> None:
-    with watched.told_by("EndpointPickerErrorRate", "EndpointPickerEndpointsEjected") as firing:
+    alerts = [
+        f"EndpointPicker{each}" for each in ("ErrorRate", "EndpointErrors", "EndpointsEjected")
+    ]
+    with watched.told_by(*alerts) as firing:
         for simulator in watched.simulators:  # one of them alone would be ejected
             simulator.fail(status=500)
         firing()
