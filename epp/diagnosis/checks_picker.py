@@ -52,6 +52,10 @@ async def look_at_admin(case: Case) -> Iterable[Finding]:
     return [ok(ADMIN, f"{address}: {len(view.endpoints)} endpoints, {_state(view)}"), *_loads(view)]
 
 
+_WAITS = (
+    "a picker that has not read its pool holds requests for --decision-timeout: picker-health tells"
+    " whether it has; if so, see its log"
+)
 _FORWARD = "name it by --admin; it says why a picker is not ready"
 
 
@@ -113,6 +117,8 @@ async def look_at_exchange(case: Case) -> Iterable[Finding]:
         text = f"the trial request ended with {failure}"
         if failure.code == "UNIMPLEMENTED":
             return [fault(EXCHANGE, text, "that is a gRPC server, but no Endpoint Picker")]
+        if failure.code == "DEADLINE_EXCEEDED":
+            return [fault(EXCHANGE, text, _WAITS)]
         return [fault(EXCHANGE, text, "see the picker's log")]
     return [_judged(case, trial, body)]
 

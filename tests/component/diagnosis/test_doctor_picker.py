@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from epp.admin.pool_view import PoolView
 from epp.app.listeners import BoundPorts
 from epp.diagnosis.checks_envoy import look_at_gateway
-from epp.diagnosis.checks_picker import look_at_health
+from epp.diagnosis.checks_picker import look_at_exchange, look_at_health
 from epp.diagnosis.checks_port import look_at_picker_port
 from epp.diagnosis.doctor import examine
 from epp.diagnosis.doctor_findings import Finding, Verdict
@@ -22,7 +23,7 @@ from epp.diagnosis.doctor_options import DoctorOptions, HostPort
 from epp.diagnosis.port_look import PortLook, Speaks
 from epp.gateway.health import HealthConditions
 from epp.transport.certificates import CertificatePair, self_signed_pair
-from tests.fakes.applications import options_for_tests, running
+from tests.fakes.applications import kubeconfig_for, options_for_tests, running
 from tests.fakes.certificates import write_pair
 from tests.fakes.doctor_cases import bad, doctor_case, verdicts
 from tests.fakes.page_server import PageServer, answer, page_server
@@ -230,6 +231,24 @@ async def test_a_pool_without_endpoints_shows_in_the_trial_request(tmp_path: Pat
     told = verdicts(findings)
     assert told["pool"] is told["picker-exchange"] is FAULT
     assert "503" in str([each for each in findings if each.check == "picker-exchange"])
+
+
+async def test_a_picker_that_waits_for_its_pool_is_told_from_one_that_is_stuck(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("epp.diagnosis.gateway_call._CALL_SECONDS", 0.2)
+    case = doctor_case()
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        kubeconfig = kubeconfig_for(f"http://127.0.0.1:{deaf.getsockname()[1]}", tmp_path)
+        settings = options_for_tests(pool_name="pool", kubeconfig=kubeconfig)
+        async with running(settings) as (_, ports):
+            case.port = PortLook(address=address(ports.grpc), speaks=Speaks.PLAINTEXT)
+            (found,) = await look_at_exchange(case)
+
+    assert found.verdict is FAULT
+    assert "DEADLINE_EXCEEDED" in found.found
+    assert "holds requests for --decision-timeout" in found.advice
 
 
 async def test_a_pick_outside_the_pool_that_is_looked_at_is_a_warning(
