@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -72,6 +73,33 @@ def is_simulator(pid: int) -> bool:
 
 def post(url: str, body: bytes) -> httpx.Response:
     return httpx.post(url, content=body, headers={"content-type": "application/json"})
+
+
+def listening_of(pids: set[int]) -> set[str]:
+    """The addresses these processes listen on, as the kernel writes them."""
+    sockets = set()
+    for entry in (entry for pid in pids for entry in Path(f"/proc/{pid}/fd").iterdir()):
+        with suppress(FileNotFoundError):  # closed meanwhile
+            sockets.add(os.readlink(entry))
+    rows = [
+        line.split()
+        for table in ("tcp", "tcp6")
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+    ]
+    return {row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets}
+
+
+def test_whatever_it_starts_listens_on_loopback_only(
+    standalone: StartStandalone, ports_given: dict[str, int]
+) -> None:
+    program = standalone("--simulators=2")
+    program.wait_for_line(LAST_LINE)
+
+    opened = listening_of({program.pid, *children_of(program.pid)})
+
+    assert {address.partition(":")[0] for address in opened} == {"0100007F"}  # 127.0.0.1
+    assert {int(address.partition(":")[2], 16) for address in opened} >= {*ports_given.values()}
+    assert len(opened) == len(ports_given) + 2
 
 
 def test_its_banner_leads_to_an_answer_and_a_line(
