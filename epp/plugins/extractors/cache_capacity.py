@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from epp.plugins.extractors.engine_mappings import EngineMapping
 from epp.plugins.extractors.family_lines import FamilyLines
-from epp.plugins.extractors.metric_spec import MetricSpec
 from epp.plugins.extractors.page_scanner import labels_of
+from epp.plugins.extractors.series_spec import SeriesSpec
 from epp.plugins.extractors.signal_reader import MAX_REMEMBERED, SignalReader
 from epp.plugins.extractors.signals import distinct, newest
 
@@ -80,7 +80,7 @@ class CapacityReader:
         known = [number for number in blocks if number is not None]
         return Capacity(size, sum(known) if known else None)
 
-    def _number(self, labels: dict[bytes, bytes], name: bytes, spec: MetricSpec) -> int | None:
+    def _number(self, labels: dict[bytes, bytes], name: bytes, spec: SeriesSpec) -> int | None:
         text = labels.get(name, b"").strip()
         if not text:
             return None

@@ -14,7 +14,7 @@ from epp.plugins.extractors.engine_mappings import (
     built_in_mappings,
     signal,
 )
-from epp.plugins.extractors.metric_spec import MetricSpec, MetricSpecText, parse_metric_spec
+from epp.plugins.extractors.series_spec import SeriesSpec, SeriesSpecText, parse_series_spec
 from epp.plugins.extractors.signals import ANY, COUNT, RATIO, Combination, Kind, Signal
 
 DEFAULT_MAPPING = "default"
@@ -24,7 +24,7 @@ class CustomMetricParameters(Parameters):
     """A number of the page that becomes an attribute of the endpoint."""
 
     attribute_key: str = Field(min_length=1, description="Name of the attribute.")
-    metric_spec: MetricSpecText = Field(min_length=1, description="Which series it is.")
+    metric_spec: SeriesSpecText = Field(min_length=1, description="Which series it is.")
     aggregation: Combination = Field(
         "first", description="What several series become: first, sum, mean or max."
     )
@@ -34,11 +34,11 @@ class EngineConfig(Parameters):
     """Where the pages of one engine say what; an empty spec: they do not."""
 
     name: str = Field(min_length=1, description="Value of the engine label.")
-    queued_requests_spec: MetricSpecText = Field("", description="Waiting requests.")
-    running_requests_spec: MetricSpecText = Field("", description="Running requests.")
-    kv_usage_spec: MetricSpecText = Field("", description="Share of the KV cache in use, 0 to 1.")
-    lora_spec: MetricSpecText = Field("", description="LoRA adapters, as labels.")
-    cache_info_spec: MetricSpecText = Field("", description="Size of the KV cache, as labels.")
+    queued_requests_spec: SeriesSpecText = Field("", description="Waiting requests.")
+    running_requests_spec: SeriesSpecText = Field("", description="Running requests.")
+    kv_usage_spec: SeriesSpecText = Field("", description="Share of the KV cache in use, 0 to 1.")
+    lora_spec: SeriesSpecText = Field("", description="LoRA adapters, as labels.")
+    cache_info_spec: SeriesSpecText = Field("", description="Size of the KV cache, as labels.")
     cache_block_size_label_name: str = Field(
         "block_size", min_length=1, description="Label of cacheInfoSpec with the tokens of a block."
     )
@@ -47,8 +47,8 @@ class EngineConfig(Parameters):
         min_length=1,
         description="Label of cacheInfoSpec with the number of blocks.",
     )
-    cache_block_size_spec: MetricSpecText = Field("", description="Tokens of a block, as a value.")
-    cache_num_blocks_spec: MetricSpecText = Field("", description="Number of blocks, as a value.")
+    cache_block_size_spec: SeriesSpecText = Field("", description="Tokens of a block, as a value.")
+    cache_num_blocks_spec: SeriesSpecText = Field("", description="Number of blocks, as a value.")
     custom_metrics: list[CustomMetricParameters] = Field(
         default_factory=list, description="Further numbers, kept as attributes of the endpoint."
     )
@@ -84,7 +84,7 @@ class EngineConfig(Parameters):
                 CustomMetric(
                     attribute=custom.attribute_key,
                     signal=Signal(
-                        specs=(parse_metric_spec(custom.metric_spec),),
+                        specs=(parse_series_spec(custom.metric_spec),),
                         kind=ANY,
                         combination=custom.aggregation,
                     ),
@@ -137,8 +137,8 @@ def _refuse_repeated(field: str, values: list[str]) -> None:
             raise ValueError(f"{field} {value!r} is there {values.count(value)} times; allowed: 1")
 
 
-def _spec(text: str) -> MetricSpec | None:
-    return parse_metric_spec(text) if text else None
+def _spec(text: str) -> SeriesSpec | None:
+    return parse_series_spec(text) if text else None
 
 
 def _signal(text: str, kind: Kind, how: Aggregation) -> Signal | None:

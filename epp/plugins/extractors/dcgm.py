@@ -6,10 +6,10 @@ from epp.framework.data_layer import ExtractionError, Extractor
 from epp.framework.data_types import GPU_UTILIZATION
 from epp.framework.endpoint import Endpoint
 from epp.framework.plugin import PluginContext, Stability
-from epp.plugins.extractors.metric_spec import MetricSpec
 from epp.plugins.extractors.page_scanner import labels_of
+from epp.plugins.extractors.series_spec import SeriesSpec
 
-_UTILIZATION = MetricSpec("DCGM_FI_DEV_GPU_UTIL")
+_UTILIZATION = SeriesSpec("DCGM_FI_DEV_GPU_UTIL")
 _PERCENT = 100.0
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from epp.plugins.extractors.metric_spec import MetricSpec, parse_metric_spec
 from epp.plugins.extractors.page_scanner import needle_of
+from epp.plugins.extractors.series_spec import SeriesSpec, parse_series_spec
 from epp.plugins.extractors.signals import COUNT, RATIO, Combination, Kind, Signal
 
 Aggregation = Literal["sum", "first"]
@@ -35,9 +35,9 @@ class EngineMapping:
     waiting: Signal | None = None
     running: Signal | None = None
     kv_usage: Signal | None = None
-    lora: MetricSpec | None = None
+    lora: SeriesSpec | None = None
     """Adapters as labels, the value being the time."""
-    cache_info: MetricSpec | None = None
+    cache_info: SeriesSpec | None = None
     """Size of the KV cache as labels."""
     block_size_label: bytes = b"block_size"
     num_blocks_label: bytes = b"num_gpu_blocks"
@@ -65,7 +65,7 @@ def signal(*specs: str, kind: Kind, aggregation: Aggregation, engine_label: byte
     """A load signal of an engine."""
     combination: Combination = "mean" if kind is RATIO else "sum"
     return Signal(
-        specs=tuple(map(parse_metric_spec, specs)),
+        specs=tuple(map(parse_series_spec, specs)),
         kind=kind,
         combination=combination if aggregation == "sum" else "first",
         engine_label=engine_label,
@@ -74,7 +74,7 @@ def signal(*specs: str, kind: Kind, aggregation: Aggregation, engine_label: byte
 
 def block_size(*specs: str) -> Signal:
     """The tokens of a block, the same for all engines of a page."""
-    return Signal(specs=tuple(map(parse_metric_spec, specs)), kind=COUNT, combination="first")
+    return Signal(specs=tuple(map(parse_series_spec, specs)), kind=COUNT, combination="first")
 
 
 def built_in_mappings(aggregation: Aggregation) -> Iterable[EngineMapping]:
@@ -101,8 +101,8 @@ def _vllm(how: Aggregation) -> EngineMapping:
             kind=RATIO,
             aggregation=how,
         ),
-        lora=parse_metric_spec("vllm:lora_requests_info"),
-        cache_info=parse_metric_spec("vllm:cache_config_info"),
+        lora=parse_series_spec("vllm:lora_requests_info"),
+        cache_info=parse_series_spec("vllm:cache_config_info"),
     )
 
 
@@ -127,7 +127,7 @@ def _sglang(how: Aggregation) -> EngineMapping:
         kv_usage=signal(
             'sglang:token_usage{priority=""}', kind=RATIO, aggregation=how, engine_label=RANK
         ),
-        cache_info=parse_metric_spec("sglang:cache_config_info"),
+        cache_info=parse_series_spec("sglang:cache_config_info"),
         block_size_label=b"page_size",
         num_blocks_label=b"num_pages",
         # What newer versions have instead of the labels.

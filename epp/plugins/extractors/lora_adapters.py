@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from epp.plugins.extractors.engine_mappings import ENGINE, EngineMapping
 from epp.plugins.extractors.family_lines import FamilyLines
-from epp.plugins.extractors.metric_spec import MetricSpec
 from epp.plugins.extractors.page_scanner import MAX_SERIES, Series, labels_of
+from epp.plugins.extractors.series_spec import SeriesSpec
 from epp.plugins.extractors.signal_reader import MAX_REMEMBERED
 
 RUNNING = b"running_lora_adapters"
@@ -33,7 +33,7 @@ class AdaptersReader:
     are put together: adapters as a union, their places as a sum.
     """
 
-    def __init__(self, mapping: EngineMapping, spec: MetricSpec) -> None:
+    def __init__(self, mapping: EngineMapping, spec: SeriesSpec) -> None:
         self._spec = spec
         self._family = FamilyLines(spec.needle)
         self._per_engine = mapping.aggregation == "sum"

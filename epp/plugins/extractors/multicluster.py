@@ -9,20 +9,20 @@ from epp.framework.data_layer import ExtractionError, Extractor
 from epp.framework.data_types import MULTICLUSTER_KV_CACHE_UTILIZATION, MULTICLUSTER_QUEUE_SIZE
 from epp.framework.endpoint import Endpoint
 from epp.framework.plugin import Parameters, PluginContext, Stability
-from epp.plugins.extractors.metric_spec import MetricSpecText, parse_metric_spec
 from epp.plugins.extractors.page_scanner import is_exposition
+from epp.plugins.extractors.series_spec import SeriesSpecText, parse_series_spec
 from epp.plugins.extractors.signals import COUNT, RATIO, Kind, Signal, required
 
 
 class MulticlusterMetricsExtractorParameters(Parameters):
     """Names on the page of the other picker."""
 
-    kv_cache_utilization_metric: MetricSpecText = Field(
+    kv_cache_utilization_metric: SeriesSpecText = Field(
         "llm_d_epp_average_kv_cache_utilization",
         min_length=1,
         description="Mean share of the KV cache in use.",
     )
-    queue_size_metric: MetricSpecText = Field(
+    queue_size_metric: SeriesSpecText = Field(
         "llm_d_epp_average_queue_size",
         min_length=1,
         description="Mean number of waiting requests.",
@@ -67,7 +67,7 @@ class _PoolSignal:
     def __init__(
         self, spec: str, kind: Kind, attribute: DataType[float], context: PluginContext
     ) -> None:
-        self._signal = Signal(specs=(parse_metric_spec(spec),), kind=kind, combination="first")
+        self._signal = Signal(specs=(parse_series_spec(spec),), kind=kind, combination="first")
         # Its readers name no producer, and read what anybody writes under the empty name.
         self._outputs = (context.produces(attribute), Output(attribute, ""))
 

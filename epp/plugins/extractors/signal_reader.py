@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from epp.plugins.extractors.family_lines import FamilyLines
-from epp.plugins.extractors.metric_spec import MetricSpec
 from epp.plugins.extractors.page_scanner import has_sample
+from epp.plugins.extractors.series_spec import SeriesSpec
 from epp.plugins.extractors.signals import Signal
 
 MAX_REMEMBERED = 65_536
@@ -50,7 +50,7 @@ class SignalReader:
             return value
         return None
 
-    def _only_number(self, lines: bytes, spec: MetricSpec) -> float | None:
+    def _only_number(self, lines: bytes, spec: SeriesSpec) -> float | None:
         """The number, if the family has one line as before and that is a usual one."""
         head = self._head
         if not head or not lines.startswith(head):

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
-from epp.plugins.extractors.metric_spec import MetricSpec
 from epp.plugins.extractors.page_scanner import MAX_SERIES, Series, labels_of
+from epp.plugins.extractors.series_spec import SeriesSpec
 
 Combination = Literal["first", "sum", "mean", "max"]
 """How several series become one number. `first`: that of the newest timestamp, else the first
@@ -34,7 +34,7 @@ ANY = Kind(-1e300, 1e300, 1e300)
 class Signal:
     """Something that an engine reports as the value of a series."""
 
-    specs: tuple[MetricSpec, ...]
+    specs: tuple[SeriesSpec, ...]
     """Names it has had, the preferred one first; the first that is on the page is read."""
     kind: Kind
     combination: Combination
@@ -49,7 +49,7 @@ class Signal:
                 return self.combined(series, spec, problems)
         return None
 
-    def combined(self, series: list[Series], spec: MetricSpec, problems: list[str]) -> float | None:
+    def combined(self, series: list[Series], spec: SeriesSpec, problems: list[str]) -> float | None:
         """The number that these series of a family are."""
         lowest, highest, full = self.kind
         if len(series) == 1 and lowest <= series[0][1] <= full:
@@ -82,7 +82,7 @@ class NumberReader(Protocol):
     """A signal, or what reads it from pages of one endpoint."""
 
     @property
-    def specs(self) -> tuple[MetricSpec, ...]:
+    def specs(self) -> tuple[SeriesSpec, ...]:
         """Names of the signal, the preferred one first."""
 
     def read(self, page: bytes, problems: list[str]) -> float | None:

@@ -27,7 +27,7 @@ _MATCHER = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class MetricSpec:
+class SeriesSpec:
     """A family, and the labels that its wanted series have.
 
     An empty value is met by a series without the label too, as in Prometheus.
@@ -59,7 +59,7 @@ class MetricSpec:
         return f"{self.name}{{{labels}}}" if labels else self.name
 
 
-def parse_metric_spec(text: str) -> MetricSpec:
+def parse_series_spec(text: str) -> SeriesSpec:
     """Read a spec; ValueError names it and what is allowed."""
     found = _SPEC.fullmatch(text)
     if found is None:
@@ -72,16 +72,16 @@ def parse_metric_spec(text: str) -> MetricSpec:
                 f"{text!r} is not a metric spec: {matcher.strip()!r}; allowed: {ALLOWED}"
             )
         labels[label[1]] = label[2] if label[2] is not None else label[3]
-    return MetricSpec(
+    return SeriesSpec(
         found[1], tuple((name.encode(), value.encode()) for name, value in labels.items())
     )
 
 
 def _is_spec(text: str) -> str:
     if text:
-        parse_metric_spec(text)
+        parse_series_spec(text)
     return text
 
 
-MetricSpecText = Annotated[str, AfterValidator(_is_spec)]
+SeriesSpecText = Annotated[str, AfterValidator(_is_spec)]
 """A spec in a plugin's parameters; empty: none."""

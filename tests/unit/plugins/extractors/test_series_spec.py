@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epp.plugins.extractors.metric_spec import parse_metric_spec
+from epp.plugins.extractors.series_spec import parse_series_spec
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from epp.plugins.extractors.metric_spec import parse_metric_spec
     ],
 )
 def test_specs_are_read(text: str, expected: str) -> None:
-    assert str(parse_metric_spec(text)) == expected
+    assert str(parse_series_spec(text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -32,11 +32,11 @@ def test_specs_are_read(text: str, expected: str) -> None:
 )  # fmt: skip
 def test_malformed_specs_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a metric spec.*allowed"):
-        parse_metric_spec(text)
+        parse_series_spec(text)
 
 
 def test_series_with_all_labels_are_selected() -> None:
-    spec = parse_metric_spec('queue{engine=1,model="a"}')
+    spec = parse_series_spec('queue{engine=1,model="a"}')
     lines = (
         b'\nqueue{engine="0",model="a"} 1\nqueue{model="a",x="y",engine="1"} 2\nqueue{engine="1"} 3'
     )
@@ -45,7 +45,7 @@ def test_series_with_all_labels_are_selected() -> None:
 
 
 def test_an_empty_value_is_met_by_a_missing_label() -> None:
-    spec = parse_metric_spec('queue{priority=""}')
+    spec = parse_series_spec('queue{priority=""}')
 
     selected = spec.select(b'\nqueue{priority="0"} 1\nqueue{priority=""} 2\nqueue 3')
 
