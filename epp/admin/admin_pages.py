@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-import msgspec
 from aiohttp import web
 
 from epp.admin.dry_run import MOST_DRY_RUN_BYTES
 from epp.admin.host_guard import refuse_other_hosts, refuse_other_sites
+from epp.admin.json_answers import json_answer
 from epp.admin.page_headers import add_page_headers
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def admin_pages(read_pool: Callable[[], PoolView], *groups: PageGroup) -> web.Ap
     """Pages for the operator of one process."""
 
     async def pool(_request: web.Request) -> web.Response:
-        return web.Response(body=msgspec.json.encode(read_pool()), content_type="application/json")
+        return json_answer(read_pool())
 
     application = web.Application(
         client_max_size=MOST_DRY_RUN_BYTES, middlewares=[refuse_other_hosts, refuse_other_sites]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import web
 
-if TYPE_CHECKING:
-    from epp.admin.configuration_view import ConfigurationView
+from epp.admin.json_answers import json_answer
 
 FOLDER = Path(__file__).parent / "console"
 INDEX = "index.html"
@@ -20,6 +18,20 @@ CONTENT_TYPES = {
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
 }
+
+
+class ConfigurationView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What this process runs, and what it picks by."""
+
+    version: str
+    source: str
+    """Where the configuration is from."""
+    profiles: Sequence[str]
+    """What is picked by, in a line for each scheduling profile."""
+    document: str
+    """YAML, everything filled in: as `epp config check` prints it."""
+    problem: str | None
+    """Why the configuration file as it is now is not in force."""
 
 
 class ConsolePages:
@@ -54,6 +66,4 @@ class ConsolePages:
         return web.Response(body=self._files[name], content_type=content_type, charset="utf-8")
 
     async def _configuration(self, _request: web.Request) -> web.Response:
-        return web.Response(
-            body=msgspec.json.encode(self._read_configuration()), content_type="application/json"
-        )
+        return json_answer(self._read_configuration())

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-import msgspec
 from aiohttp import web
 
-from epp.admin.decision_view import DecisionList, Problem, Summary
+from epp.admin.decision_view import DecisionList, Summary
 from epp.admin.decision_viewing import summary_of, view_decision
 from epp.admin.dry_run import MOST_DRY_RUN_BYTES, DryRunError, read_dry_run
+from epp.admin.json_answers import READ_SECONDS, json_answer, late_answer, problem_answer
 
 if TYPE_CHECKING:
     from epp.request_control.decision_log import Decision, DecisionLog
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT = 50
 MOST_TOLD = 8
 """Decisions told of one request id."""
-READ_SECONDS = 10.0
 _PER_TURN = 50
 
 
@@ -52,11 +51,11 @@ class DecisionPages:
         text = request.query.get("limit", str(DEFAULT_LIMIT))
         limit = int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0
         if not limit:
-            return _problem(
+            return problem_answer(
                 HTTPStatus.BAD_REQUEST, f"limit: {text[:64]!r}: must be a number from 1 to 999999"
             )
         now = self._now()
-        return _json(
+        return json_answer(
             DecisionList(
                 size=self._decisions.size,
                 kept=len(self._decisions),
@@ -70,23 +69,23 @@ class DecisionPages:
         wanted = request.match_info["request_id"]
         found = self._decisions.find(wanted)
         if not found:
-            return _problem(
+            return problem_answer(
                 HTTPStatus.NOT_FOUND,
                 f"request {wanted[:128]!r} is not among the last {len(self._decisions)} decisions"
                 f" (--decision-log-size {self._decisions.size})",
             )
         now = self._now()
-        return _json([view_decision(each, now) for each in found[:MOST_TOLD]])
+        return json_answer([view_decision(each, now) for each in found[:MOST_TOLD]])
 
     async def _dry_run(self, request: web.Request) -> web.Response:
         # A page of another site can send anything but this type without asking first.
         if request.content_type != "application/json":
-            return _problem(
+            return problem_answer(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
                 f"content-type: {request.content_type[:64]!r}: must be application/json",
             )
         if self._is_rehearsing:
-            return _problem(
+            return problem_answer(
                 HTTPStatus.TOO_MANY_REQUESTS, "another dry run is under way; there is one at a time"
             )
         self._is_rehearsing = True
@@ -96,19 +95,17 @@ class DecisionPages:
             incoming = read_dry_run(content, self._now())
             decision = await self._rehearse(incoming)
         except TimeoutError:
-            return _problem(
-                HTTPStatus.REQUEST_TIMEOUT, f"the body did not come within {READ_SECONDS:g} s"
-            )
+            return late_answer()
         except web.HTTPRequestEntityTooLarge:
-            return _problem(
+            return problem_answer(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 f"the body is larger than the {MOST_DRY_RUN_BYTES} bytes allowed",
             )
         except DryRunError as error:
-            return _problem(HTTPStatus.BAD_REQUEST, str(error))
+            return problem_answer(HTTPStatus.BAD_REQUEST, str(error))
         finally:
             self._is_rehearsing = False
-        return _json(view_decision(decision, self._now()))
+        return json_answer(view_decision(decision, self._now()))
 
 
 async def _summaries(decisions: Sequence[Decision], now: float) -> list[Summary]:
@@ -122,14 +119,4 @@ async def _summaries(decisions: Sequence[Decision], now: float) -> list[Summary]
 
 
 def _not_kept() -> web.Response:
-    return _problem(HTTPStatus.NOT_FOUND, "decisions are not kept: --decision-log-size is 0")
-
-
-def _problem(status: HTTPStatus, text: str) -> web.Response:
-    return _json(Problem(error=text), status)
-
-
-def _json(document: object, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
-    return web.Response(
-        body=msgspec.json.encode(document), status=status, content_type="application/json"
-    )
+    return problem_answer(HTTPStatus.NOT_FOUND, "decisions are not kept: --decision-log-size is 0")

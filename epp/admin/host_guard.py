@@ -6,10 +6,9 @@ import ipaddress
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
-import msgspec
 from aiohttp import web
 
-from epp.admin.decision_view import Problem
+from epp.admin.json_answers import problem_answer
 from epp.support.addresses import canonical_ip
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -28,7 +27,7 @@ async def refuse_other_hosts(request: web.Request, handler: Handler) -> web.Stre
     """
     if _is_loopback(request) and not _is_local(request.host):
         text = f"host: {request.host[:64]!r}: must be localhost or an IP address"
-        return _refused(HTTPStatus.MISDIRECTED_REQUEST, text)
+        return problem_answer(HTTPStatus.MISDIRECTED_REQUEST, text)
     return await handler(request)
 
 
@@ -36,7 +35,7 @@ async def refuse_other_hosts(request: web.Request, handler: Handler) -> web.Stre
 async def refuse_other_sites(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Let no page of another site change anything, in the browser of whoever opens it."""
     if request.method not in HARMLESS_METHODS and not _is_from_own_site(request):
-        return _refused(
+        return problem_answer(
             HTTPStatus.FORBIDDEN,
             f"{request.method} came from a page of another site; send it without a browser",
         )
@@ -50,14 +49,6 @@ def _is_from_own_site(request: web.Request) -> bool:
         return site in OWN_SITES
     origin = request.headers.get("Origin")
     return origin is None or origin.partition("://")[2] == request.host
-
-
-def _refused(status: HTTPStatus, text: str) -> web.Response:
-    return web.Response(
-        body=msgspec.json.encode(Problem(error=text)),
-        status=status,
-        content_type="application/json",
-    )
 
 
 def _is_loopback(request: web.Request) -> bool:

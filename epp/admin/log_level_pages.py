@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from aiohttp import web
 
-from epp.admin.decision_view import Problem
+from epp.admin.json_answers import READ_SECONDS, json_answer, late_answer, problem_answer
 from epp.framework.errors import PickerError
 from epp.observability.logging import LEVELS, LogLevel
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 256
 """Of a body that names a level."""
-READ_SECONDS = 10.0
 
 
 class LogLevelView(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,18 +56,15 @@ class LogLevelPages:
         view = LogLevelView(
             level=self._level.in_force, configured=self._level.configured, levels=tuple(LEVELS)
         )
-        return _json(view)
+        return json_answer(view)
 
     async def _change(self, request: web.Request) -> web.Response:
         try:
             self._level.use(_level_of(await _body(request), request.content_type))
         except TimeoutError:
-            return _json(
-                Problem(error=f"the body did not come within {READ_SECONDS:g} s"),
-                HTTPStatus.REQUEST_TIMEOUT,
-            )
+            return late_answer()
         except _LevelError as error:
-            return _json(Problem(error=str(error)), HTTPStatus.BAD_REQUEST)
+            return problem_answer(HTTPStatus.BAD_REQUEST, str(error))
         return await self._tell(request)
 
     async def _put_back(self, request: web.Request) -> web.Response:
@@ -96,9 +92,3 @@ def _level_of(body: bytes, content_type: str) -> LogLevel:
         if level == text.lower():
             return level
     raise _LevelError(f"level: {text[:64]!r}: must be one of {', '.join(LEVELS)}")
-
-
-def _json(document: object, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
-    return web.Response(
-        body=msgspec.json.encode(document), status=status, content_type="application/json"
-    )

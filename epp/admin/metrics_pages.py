@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import msgspec
 from aiohttp import web
 
+from epp.admin.json_answers import json_answer
 from epp.admin.metrics_guard import MetricsGuard
 from epp.admin.page_headers import add_bare_headers
 from epp.observability.metrics import Metrics
@@ -65,7 +66,7 @@ class _MetricsPages:
     async def plugin_state(self, _request: web.Request) -> web.Response:
         plugins = {name: _encoded(state) for name, state in self._plugin_state().items()}
         document = {"timestamp": datetime.now(UTC), "plugins": plugins}
-        return web.Response(body=msgspec.json.encode(document), content_type="application/json")
+        return json_answer(document)
 
     async def health(self, _request: web.Request) -> web.Response:
         return web.Response(text="ok\n")

@@ -12,8 +12,7 @@ from typing import TextIO
 import structlog
 
 from epp import __version__
-from epp.admin.configuration_view import ConfigurationView
-from epp.admin.console_pages import ConsolePages
+from epp.admin.console_pages import ConfigurationView, ConsolePages
 from epp.admin.decision_pages import DecisionPages
 from epp.admin.log_level_pages import LogLevelPages
 from epp.admin.pool_view import PoolView

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epp import __version__
-from epp.admin.configuration_view import ConfigurationView
+from epp.admin.console_pages import ConfigurationView
 from epp.admin.pool_view import PoolView, view_pool
 from epp.app.happenings import Standing
 from epp.datastore.inference_pool import failure_mode_in_force

@@ -7,8 +7,7 @@ import aiohttp
 import pytest
 
 from epp.admin.admin_pages import admin_pages
-from epp.admin.configuration_view import ConfigurationView
-from epp.admin.console_pages import FOLDER, ConsolePages
+from epp.admin.console_pages import FOLDER, ConfigurationView, ConsolePages
 from epp.admin.http_port import HttpPort
 from epp.admin.pool_view import PoolView
 
