@@ -127,13 +127,6 @@ class ProfileResult(Struct, frozen=True, kw_only=True):
     """When the picker was called, the profile's last step."""
 
     @property
-    def picking_seconds(self) -> float:
-        """How long the picker took."""
-        if self.started_at is None or self.picking_at is None:
-            return 0.0
-        return self.started_at + self.seconds - self.picking_at
-
-    @property
     def picked(self) -> Endpoint:
         """The best of `endpoints` as plugins were shown it: it may have got another port since."""
         endpoint = self.endpoints[0]

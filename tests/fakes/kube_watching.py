@@ -179,10 +179,6 @@ class FollowedPool:
         """Return once the picker is ready with exactly these endpoints."""
         await eventually(lambda: self.synced and self.addresses == sorted(addresses))
 
-    async def until_claim(self, claim: Callable[[], bool]) -> None:
-        """Return once `claim` holds."""
-        await eventually(claim)
-
 
 @asynccontextmanager
 async def followed_pool(

@@ -242,7 +242,7 @@ def test_the_result_tells_when_each_plugin_was_called_and_how_long_it_took() -> 
     [kept], [scored] = result.filters, result.scorers
     assert (kept.started_at, kept.seconds) == (0.0, 0.5)
     assert (scored.started_at, scored.seconds) == (0.5, 4.0)
-    assert (result.picker, result.picking_at, result.picking_seconds) == ("answers", 4.5, 0.0)
+    assert (result.picker, result.picking_at) == ("answers", 4.5)
     assert (result.started_at, result.seconds) == (0.0, 4.5)
 
 
