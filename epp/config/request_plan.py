@@ -26,9 +26,10 @@ from epp.framework.request_control import (
 )
 from epp.framework.request_handling import Parser
 from epp.framework.scheduling import Filter, Picker, ProfileHandler, Scorer
-from epp.request_control.hooks import HookRunner, Hooks
+from epp.request_control.hooks import Hooks
 from epp.request_control.parsing import ParserSelector
 from epp.request_control.plan import RequestPlan
+from epp.request_control.request_hooks import HookRunner
 from epp.scheduling.profile import SchedulerProfile
 from epp.scheduling.scheduler import ProfileScheduler
 

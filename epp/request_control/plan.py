@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from epp.framework.data_types import PrefixMatch
     from epp.framework.flow_control import SaturationDetector
     from epp.framework.scheduling import Scheduler
-    from epp.request_control.hooks import HookRunner
     from epp.request_control.parsing import ParserSelector
+    from epp.request_control.request_hooks import HookRunner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,9 +25,10 @@ from epp.request_control.decision_log import (
     refusal_of,
 )
 from epp.request_control.failure_answers import DeadlinePassed
-from epp.request_control.hooks import HookRunner, Hooks
+from epp.request_control.hooks import Hooks
 from epp.request_control.incoming import new_request
 from epp.request_control.pipeline import Pipeline
+from epp.request_control.request_hooks import HookRunner
 from epp.scheduling.observer import Unobserved
 from epp.scheduling.profile import SchedulerProfile
 from epp.scheduling.scheduler import ProfileScheduler

@@ -21,7 +21,8 @@ from epp.framework.request_control import (
 )
 from epp.framework.scheduling import SchedulingResult
 from epp.observability.metrics import Metrics
-from epp.request_control.hooks import HookRunner, Hooks
+from epp.request_control.hooks import Hooks
+from epp.request_control.request_hooks import HookRunner
 from epp.testing import endpoint_of
 
 A, B, C = POOL = tuple(endpoint_of(f"e{number}") for number in (1, 2, 3))

@@ -12,9 +12,10 @@ from epp.framework.request_handling import Parser
 from epp.framework.scheduling import ProfileResult, Scheduler, SchedulingResult
 from epp.observability.metrics import Metrics
 from epp.plugins.parsers.defaults import default_parsers
-from epp.request_control.hooks import HookRunner, Hooks
+from epp.request_control.hooks import Hooks
 from epp.request_control.parsing import ParserSelector
 from epp.request_control.plan import RequestPlan
+from epp.request_control.request_hooks import HookRunner
 from epp.scheduling.least_in_flight import least_in_flight
 
 

@@ -19,9 +19,10 @@ from epp.request_control.admission import (
     require_available_cache,
     shed_at_saturation,
 )
-from epp.request_control.hooks import HookRunner, Hooks
+from epp.request_control.hooks import Hooks
 from epp.request_control.parsing import ParserSelector
 from epp.request_control.plan import RequestPlan
+from epp.request_control.request_hooks import HookRunner
 from epp.scheduling.profile import SchedulerProfile
 from epp.scheduling.scheduler import ProfileScheduler
 from epp.testing import endpoint_of, put, request_of

@@ -6,9 +6,10 @@ from epp.framework.data import Input, Output
 from epp.framework.data_types import AGENT_IDENTITY
 from epp.observability.metrics import Metrics
 from epp.request_control.fairness import fairness_id_of
-from epp.request_control.hooks import HookRunner, Hooks
+from epp.request_control.hooks import Hooks
 from epp.request_control.parsing import ParserSelector
 from epp.request_control.plan import RequestPlan
+from epp.request_control.request_hooks import HookRunner
 from epp.scheduling.profile import SchedulerProfile
 from epp.scheduling.scheduler import ProfileScheduler
 from epp.testing import request_of
