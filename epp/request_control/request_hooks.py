@@ -1,4 +1,4 @@
-"""The plugins before a request goes on, and what a failure of each costs (decision 1, protocol §8)."""
+"""The plugins before a request is forwarded, and what their failures cost (decision 1)."""
 
 from __future__ import annotations
 
