@@ -105,6 +105,9 @@ def _connection_manager(settings: EnvoySettings) -> dict[str, Any]:
         "normalize_path": True,
         "merge_slashes": True,
         "server_header_transformation": "PASS_THROUGH",
+        # What `epp explain` and the logs call the request is what the client can see, or chose.
+        "preserve_external_request_id": True,
+        "always_set_request_id_in_response": True,
         "stream_idle_timeout": duration(settings.idle_timeout_seconds),
         # Else a head that trickles in may take as long as a request that is being generated.
         "request_headers_timeout": "30s",

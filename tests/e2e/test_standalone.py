@@ -121,6 +121,23 @@ def test_its_banner_leads_to_an_answer_and_a_line(
         assert part in line
 
 
+@pytest.mark.parametrize("given", [{}, {"x-request-id": "mine-1"}])
+def test_an_answer_says_by_which_id_its_decision_is_explained(
+    standalone: StartStandalone, ports_given: dict[str, int], given: dict[str, str]
+) -> None:
+    program = standalone()
+    program.wait_for_line(LAST_LINE)
+    url, body = curl_of(program)
+
+    answer = httpx.post(url, content=body, headers={"content-type": "application/json", **given})
+    request_id = answer.headers["x-request-id"]
+    decided = httpx.get(f"http://127.0.0.1:{ports_given['--admin-port']}/decisions/{request_id}")
+
+    assert request_id == given.get("x-request-id", request_id)
+    assert decided.status_code == 200
+    assert answer.headers["x-gateway-destination-endpoint-served"] in decided.text
+
+
 def test_the_banner_is_the_first_thing_it_says(standalone: StartStandalone) -> None:
     program = standalone()
 

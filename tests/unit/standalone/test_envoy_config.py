@@ -265,3 +265,11 @@ def test_admin_and_access_log_exist_only_when_asked_for() -> None:
 )
 def test_an_address_reads_as_in_a_url(address: Address, text: str) -> None:
     assert str(address) == text
+
+
+@pytest.mark.parametrize("fail_open", [False, True])
+def test_clients_may_name_their_requests_and_are_told_the_name(fail_open: bool) -> None:
+    manager = connection_manager(envoy_bootstrap(settings(fail_open=fail_open)))
+
+    assert manager["preserve_external_request_id"] is True
+    assert manager["always_set_request_id_in_response"] is True
