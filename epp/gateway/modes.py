@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 from msgspec import Struct
 
-from epp.request_control.response import BodyPolicy
+from epp.request_control.response_rewriting import BodyPolicy
 from epp.wire import ext_proc_pb2 as wire
 
 

@@ -11,7 +11,8 @@ from epp.gateway import messages
 from epp.gateway.body_messages import MAX_CHUNK_BYTES, response_body_chunks
 from epp.gateway.message_metadata import NO_METADATA, metadata_of
 from epp.gateway.overload import Pressure
-from epp.request_control.response import BodyPolicy, ResponsePhase
+from epp.request_control.response import ResponsePhase
+from epp.request_control.response_rewriting import BodyPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

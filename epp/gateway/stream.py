@@ -22,7 +22,7 @@ from epp.gateway.modes import BodyMode, StreamModes, stream_modes
 from epp.gateway.rejections import told_too_much
 from epp.gateway.request_state import RequestState
 from epp.gateway.response_side import ResponseSide
-from epp.request_control.response import BodyPolicy
+from epp.request_control.response_rewriting import BodyPolicy
 from epp.transport.streams import Outlet, StatusCode
 from epp.wire import ext_proc_pb2 as wire
 

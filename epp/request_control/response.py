@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 import structlog
@@ -21,8 +20,8 @@ from epp.request_control.response_headers import (
     is_streaming,
     status_of,
 )
+from epp.request_control.response_rewriting import BodyPolicy, model_rewriter
 from epp.support.fault_log import FaultLog
-from epp.support.model_names import ChunkModelRewriter, JsonModelRewriter, SseModelRewriter
 from epp.support.plugin_faults import PLUGIN_FAULTS
 
 if TYPE_CHECKING:
@@ -37,19 +36,6 @@ if TYPE_CHECKING:
     from epp.support.model_names import ModelRewriter
 
 log = structlog.get_logger(__name__)
-
-
-class BodyPolicy(Enum):
-    """How the gateway's body mode lets a response body be changed."""
-
-    HOLD = auto()
-    """Pieces may be answered later and cut anew (full duplex)."""
-    AT_ONCE = auto()
-    """Every piece is answered at once."""
-    WHOLE = auto()
-    """The body comes in one piece and keeps its content-length."""
-    UNSEEN = auto()
-    """The body does not come by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +109,7 @@ class ResponsePhase:
         context.body_hooks.notify(active)
         if response.body_is_seen and is_readable(headers):
             self._reader = self._new_reader(active, streaming=streaming)
-            self._rewriter = _rewriter(active, media_type, policy)
+            self._rewriter = model_rewriter(active, media_type, policy)
             self.rewrites = self._rewriter is not None
         changes = dict(response.headers.changes)
         if self._rewriter is not None and policy is not BodyPolicy.WHOLE:
@@ -238,16 +224,3 @@ class ResponsePhase:
     def _fault(self, step: str, error: BaseException) -> None:
         self._context.metrics.response_phase_error()
         self._context.faults.tell(step, error, step=step, request_id=self.request_id)
-
-
-def _rewriter(active: ActiveRequest, media_type: str, policy: BodyPolicy) -> ModelRewriter | None:
-    target, incoming = active.request.target_model, active.request.incoming_model
-    if not active.body_changed or not target or not incoming or target == incoming:
-        return None
-    if policy is BodyPolicy.AT_ONCE:
-        return ChunkModelRewriter(target, incoming)
-    if "text/event-stream" in media_type:
-        return SseModelRewriter(target, incoming)
-    if "json" in media_type:
-        return JsonModelRewriter(target, incoming)
-    return None
