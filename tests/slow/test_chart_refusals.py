@@ -54,6 +54,17 @@ REFUSED = {
     ),
     "router.tokenizer.enabled: nothing here": router(tokenizer={"enabled": True}),
     "router.latencyPredictor.enabled: predicted": router(latencyPredictor={"enabled": True}),
+    "router.epp.extProcPort and router.metricsPort are both 9090": router(
+        epp={"extProcPort": 9090}
+    ),
+    "router.epp.grpcHealthPort and router.metricsPort are both 9003": router(metricsPort=9003),
+    "router.epp.extProcPort and router.epp.grpcHealthPort are both 9003": router(
+        epp={"extProcPort": 9003}
+    ),
+    "router.metricsPort and router.epp.flags.admin-port are both 9091": router(metricsPort=9091),
+    "router.epp.grpcHealthPort and router.epp.flags.admin-port are both 9003": router(
+        epp={"flags": {"admin-port": "9003"}}
+    ),
     "/router/inferencePool/failureMode": router(inferencePool={"failureMode": "FailClosed"}),
     "typo.yaml is none of default-plugins.yaml, payload-agnostic.yaml": router(
         epp={"pluginsConfigFile": "typo.yaml"}

@@ -2,6 +2,7 @@
 {{- define "epp.validate" -}}
 {{- include "epp.refuseOtherCharts" . }}
 {{- include "epp.refuseMissing" . }}
+{{- include "epp.refuseSharedPorts" . }}
 {{- with .Values.router }}
 {{- if and (not .modelServers.matchLabels) (or .inferencePool.create (not .inferencePool.name)) }}
 {{- fail "router.modelServers.matchLabels: needed, the labels of the model servers' pods" }}
@@ -81,5 +82,22 @@
 {{- fail (printf "%s: %s" $value (last $asked)) }}
 {{- end }}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "epp.refuseSharedPorts" -}}
+{{- $epp := .Values.router.epp }}
+{{- $taken := dict }}
+{{- range list
+  (list "router.epp.extProcPort" $epp.extProcPort)
+  (list "router.epp.grpcHealthPort" $epp.grpcHealthPort)
+  (list "router.metricsPort" .Values.router.metricsPort)
+  (list "router.epp.flags.admin-port" (dig "admin-port" 9091 $epp.flags)) }}
+{{- $value := first . }}
+{{- $port := last . | int | toString }}
+{{- with get $taken $port }}
+{{- fail (printf "%s and %s are both %s: each needs a port of its own" . $value $port) }}
+{{- end }}
+{{- $_ := set $taken $port $value }}
 {{- end }}
 {{- end }}
