@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import cast
 
 import structlog
-from aiohttp import web
+from aiohttp import StreamReader, web
 
 from epp.admin.page_headers import BARE_HEADERS
 
@@ -17,6 +17,8 @@ MAX_CONNECTIONS = 100
 SHUTDOWN_SECONDS = 2.0
 LIFE_SECONDS = 75.0
 """Longer than scrapes are apart, as a rule, so that they go on over one connection."""
+SPARE_BYTES = 256 << 10
+"""Read of a body after the answer, which a peer that still sends might lose otherwise."""
 
 _CONTINUE = "100-continue"
 
@@ -30,6 +32,7 @@ class HttpConnections:
     def __init__(self, pages: web.Application, life_seconds: float) -> None:
         self._life_seconds = life_seconds
         self._ends: dict[HttpConnection, asyncio.TimerHandle] = {}
+        """In the order of their last requests."""
         self._runner = web.AppRunner(pages, shutdown_timeout=SHUTDOWN_SECONDS)
 
     async def start(self) -> None:
@@ -53,6 +56,14 @@ class HttpConnections:
         connection = HttpConnection(self._server, self._forget)
         self._prolong(connection)
         return connection
+
+    def make_room(self) -> HttpConnection | None:
+        """End the one that has been silent longest: a scrape that comes has more to say."""
+        silent = next(iter(self._ends), None)
+        if silent is not None:
+            self._forget(silent)
+            silent.abort()
+        return silent
 
     def arrived(self, connection: HttpConnection) -> None:
         """Its arrival is over, whatever came of it."""
@@ -81,7 +92,7 @@ class HttpConnections:
 class HttpConnection(web.RequestHandler):
     """One connection, which tells when it ends."""
 
-    __slots__ = ("_on_lost", "_socket")
+    __slots__ = ("_on_lost", "_socket", "_spare_bytes", "_unread")
 
     def __init__(self, server: web.Server, on_lost: Callable[[HttpConnection], None]) -> None:
         super().__init__(
@@ -93,6 +104,9 @@ class HttpConnection(web.RequestHandler):
         )
         self._on_lost = on_lost
         self._socket: asyncio.Transport | None = None
+        self._unread: StreamReader | None = None
+        """The body of the request that was answered last."""
+        self._spare_bytes = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast(asyncio.Transport, transport)  # uvloop's inherits from nothing
@@ -101,6 +115,22 @@ class HttpConnection(web.RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         self._on_lost(self)
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        # aiohttp reads on after an answer, for seconds and as fast as the peer sends.
+        if self._unread is not None and not self._unread.is_eof():
+            self._spare_bytes -= len(data)
+            if self._spare_bytes < 0:
+                self.abort()
+                return
+        super().data_received(data)
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        finished = await super().finish_response(request, resp, start_time)
+        self._unread, self._spare_bytes = request.content, SPARE_BYTES
+        return finished
 
     def abort(self) -> None:
         """End it at once, with what was not read yet."""

@@ -43,4 +43,6 @@ def health_server(health: HealthState, address: str, port: int) -> NativeServer:
         max_held_bytes=HEALTH_HELD_BYTES,
         max_streams=HEALTH_STREAMS,
         max_connections=HEALTH_CONNECTIONS,
+        # A probe that is shut out gets the pod restarted; each connects anew, and is soon gone.
+        spares_newest=True,
     )

@@ -36,12 +36,16 @@ class Connections(Protocol[Connection]):
     def admit(self) -> Connection:
         """Another one arrives."""
 
+    def make_room(self) -> Connection | None:
+        """End one for another that arrives, and say which; None: the newcomer has to go."""
+
     def arrived(self, connection: Connection) -> None:
         """Its arrival is over, whatever came of it."""
 
 
 class Acceptor(Generic[Connection]):
-    """Accepts what comes to a listening socket. What is over the limit is closed at once.
+    """Accepts what comes to a listening socket. Over the limit, one connection is closed at once:
+    another where there is one to be spared, else the one that came.
 
     Connections count from the moment they are accepted, those in the middle of a TLS handshake
     included, which has to end in time.
@@ -63,6 +67,7 @@ class Acceptor(Generic[Connection]):
         self._shutdown_seconds = _SHUTDOWN_SECONDS if tls is not None else None
         self._max_connections = max_connections
         self._tasks = TaskOwner()
+        self._arriving: dict[Connection, socket.socket] = {}
         self._excess = _Excess(listening.getsockname()[1], max_connections)
 
     def start(self) -> None:
@@ -73,6 +78,10 @@ class Acceptor(Generic[Connection]):
         """Accept no more, and drop those that are still arriving."""
         await self._tasks.aclose()
         self._listening.close()
+        while self._arriving:  # whose tasks had not begun
+            connection, accepted = self._arriving.popitem()
+            accepted.close()
+            self._connections.arrived(connection)
 
     async def _accept_all(self) -> None:
         loop = asyncio.get_running_loop()
@@ -81,13 +90,21 @@ class Acceptor(Generic[Connection]):
             accepted = await self._accept(loop)
             if accepted is None:
                 continue
-            if connections.count >= self._max_connections:
+            if connections.count >= self._max_connections and not self._make_room(loop.time()):
                 accepted.close()
-                self._excess.count(loop.time())
             else:
                 connection = connections.admit()
+                self._arriving[connection] = accepted
                 self._tasks.spawn(self._let_in(loop, connection, accepted), "connection")
             await asyncio.sleep(0)  # a flood of connections must not keep the loop for itself
+
+    def _make_room(self, now: float) -> bool:
+        ended = self._connections.make_room()
+        self._excess.count(now)
+        if ended is not None and (arriving := self._arriving.get(ended)) is not None:
+            with suppress(OSError):
+                arriving.shutdown(socket.SHUT_RDWR)  # its handshake fails
+        return ended is not None
 
     async def _accept(self, loop: asyncio.AbstractEventLoop) -> socket.socket | None:
         try:
@@ -117,6 +134,7 @@ class Acceptor(Generic[Connection]):
         except OSError as error:  # of TLS, too, and its timeout
             log.debug("a connection ended before it began", error=repr(error))
         finally:
+            self._arriving.pop(connection, None)
             self._connections.arrived(connection)
 
 
@@ -135,7 +153,7 @@ class _Excess:
         if now >= self._silent_until:
             self._silent_until = now + _SECONDS_BETWEEN_WARNINGS
             log.warning(
-                "too many connections, those that come are closed",
+                "too many connections, for each that comes one is closed",
                 port=self._port,
                 limit=self._limit,
                 closed=self._closed,

@@ -32,6 +32,7 @@ def native_server(
     max_held_bytes: int = MAX_HELD_BYTES,
     max_streams: int = MAX_STREAMS,
     max_connections: int = MAX_CONNECTIONS,
+    spares_newest: bool = False,
 ) -> NativeServer:
     """A server, not started yet."""
     return NativeServer(
@@ -48,4 +49,5 @@ def native_server(
         max_held_bytes=max_held_bytes,
         max_streams=max_streams,
         max_connections=max_connections,
+        spares_newest=spares_newest,
     )

@@ -33,7 +33,10 @@ class Shared:
     on_empty: Callable[[], None]
     arriving: set[NativeProtocol] = field(default_factory=set)
     """Those accepted, whose TLS handshake has not ended."""
-    connections: set[NativeProtocol] = field(default_factory=set)
+    connections: dict[NativeProtocol, None] = field(default_factory=dict)
+    """Oldest first."""
+    spares_newest: bool = False
+    """Of too many connections: an older one ends, without a stream if there is such a one."""
     is_stopping: bool = False
     stopwatch: Callable[[], float] = time.monotonic
     """For how long a turn of the loop takes; the loop's own clock stands still meanwhile."""
@@ -48,6 +51,17 @@ class Shared:
         protocol = NativeProtocol(self, asyncio.get_running_loop())
         self.arriving.add(protocol)
         return protocol
+
+    def make_room(self) -> NativeProtocol | None:
+        """End one for another that arrives, and say which; None: the newcomer has to go."""
+        connections = self.connections
+        if not self.spares_newest or not connections:
+            return None
+        idle = (each for each in connections if not each.connection.table)
+        ended = next(idle, None) or next(iter(connections))
+        del connections[ended]
+        ended.abort()
+        return ended
 
     def arrived(self, connection: NativeProtocol) -> None:
         """Its arrival is over, whatever came of it."""
@@ -88,7 +102,7 @@ class NativeProtocol(asyncio.Protocol):
         if self._shared.is_stopping:
             self.abort()  # its handshake ended after the port was closed
             return
-        self._shared.connections.add(self)
+        self._shared.connections[self] = None
         tls: SSLObject | None = transport.get_extra_info("ssl_object")
         if tls is not None and tls.selected_alpn_protocol() != "h2":
             self.abort()  # RFC 9113 §3.2
@@ -124,7 +138,7 @@ class NativeProtocol(asyncio.Protocol):
         self._keep()
         self.connection.lost()
         connections = self._shared.connections
-        connections.discard(self)
+        connections.pop(self, None)
         if not connections:
             self._shared.on_empty()
 

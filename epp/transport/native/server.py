@@ -38,6 +38,7 @@ class NativeServer:
         max_held_bytes: int = MAX_HELD_BYTES,
         max_streams: int = MAX_STREAMS,
         max_connections: int = MAX_CONNECTIONS,
+        spares_newest: bool = False,
         limits: ConnectionLimits | None = None,
         patience: Patience | None = None,
     ) -> None:
@@ -55,6 +56,7 @@ class NativeServer:
             limits=limits or ConnectionLimits(),
             patience=self._patience,
             on_empty=self._all_gone.set,
+            spares_newest=spares_newest,
         )
         self._acceptor: Acceptor[NativeProtocol] | None = None
 

@@ -7,7 +7,7 @@ import gzip
 import logging
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ from epp.observability.metrics import Metrics
 from tests.fakes.certificates import new_pair, write_pair
 
 GET = b"GET /pool HTTP/1.1\r\nHost: localhost\r\n"
+HEALTHZ = GET.replace(b"/pool", b"/healthz")
 HELLO_BEGUN = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
 
 
@@ -79,28 +80,65 @@ async def read_to_the_end(client: socket.socket) -> bytes:
 
 
 @both_ports
-async def test_a_connection_over_the_limit_is_closed_at_once_and_others_live_on(
+async def test_over_the_limit_the_connection_that_was_silent_longest_makes_room(
     pages: Pages,
 ) -> None:
+    loop = asyncio.get_running_loop()
     limits = HttpLimits(max_connections=2)
     with capture_logs() as logs:
         async with (
             serving(pages(), limits) as port,
-            connected(port, GET) as first,
+            connected(port) as first,
             connected(port) as second,
         ):
-            for _ in range(5):
-                async with connected(port) as third:
-                    assert await read_to_the_end(third) == b""
+            await loop.sock_sendall(first, HEALTHZ + b"\r\n")
+            assert (await loop.sock_recv(first, 65_536)).startswith(b"HTTP/1.1 ")
 
-            loop = asyncio.get_running_loop()
-            await loop.sock_sendall(first, b"Connection: close\r\n\r\n")
-            assert (await read_to_the_end(first)).startswith(b"HTTP/1.1 ")
-            async with connected(port, GET + b"Connection: close\r\n\r\n") as fourth:
-                assert (await read_to_the_end(fourth)).startswith(b"HTTP/1.1 ")
-            second.close()
+            async with connected(port, HEALTHZ + b"Connection: close\r\n\r\n") as third:
+                assert (await read_to_the_end(third)).startswith(b"HTTP/1.1 ")
+            assert await read_to_the_end(second) == b""
+
+            await loop.sock_sendall(first, HEALTHZ + b"Connection: close\r\n\r\n")
+            assert b"HTTP/1.1 " in await read_to_the_end(first)
     (line,) = [line for line in logs if line["event"].startswith("too many connections")]
     assert (line["port"], line["limit"]) == (port, 2)
+
+
+@both_ports
+async def test_any_number_of_silent_connections_shuts_nobody_out(pages: Pages) -> None:
+    async with AsyncExitStack() as stack:
+        port = await stack.enter_async_context(serving(pages(), HttpLimits(max_connections=5)))
+        silent = [await stack.enter_async_context(connected(port)) for _ in range(50)]
+
+        async with connected(port, HEALTHZ + b"Connection: close\r\n\r\n") as scrape:
+            assert (await read_to_the_end(scrape)).startswith(b"HTTP/1.1 ")
+
+        for each in silent[:44]:
+            assert await read_to_the_end(each) == b""
+
+
+@pytest.mark.parametrize("length", [b"Content-Length: 9999999999", b"Transfer-Encoding: chunked"])
+async def test_a_body_that_goes_on_after_the_answer_is_not_read_for_long(length: bytes) -> None:
+    loop = asyncio.get_running_loop()
+    part = b"10000\r\n" + b"a" * 65_536 + b"\r\n"
+    async with (
+        serving(metrics_port()) as port,
+        connected(port, b"GET /healthz HTTP/1.1\r\nHost: a\r\n" + length + b"\r\n\r\n") as client,
+    ):
+        assert (await loop.sock_recv(client, 65_536)).startswith(b"HTTP/1.1 200 ")
+
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            await loop.sock_sendall(client, part * 1000)
+
+
+async def test_a_short_rest_of_a_body_after_the_answer_keeps_the_connection() -> None:
+    loop = asyncio.get_running_loop()
+    head = b"GET /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"
+    async with serving(metrics_port()) as port, connected(port, head) as client:
+        for _ in range(5):
+            assert (await loop.sock_recv(client, 65_536)).startswith(b"HTTP/1.1 200 ")
+
+            await loop.sock_sendall(client, b"a" * 100_000 + head)
 
 
 @both_ports
@@ -161,18 +199,24 @@ async def test_an_answer_that_is_not_read_is_given_up() -> None:
 
 
 @pytest.mark.parametrize("begun", [b"", HELLO_BEGUN], ids=["nothing", "half a hello"])
-async def test_a_handshake_has_to_end_and_counts_as_a_connection(
+async def test_a_handshake_has_to_end_and_makes_room_as_a_connection_does(
     tmp_path: Path, begun: bytes
 ) -> None:
     write_pair(tmp_path, new_pair())
     limits = HttpLimits(handshake_seconds=0.2, max_connections=1)
     async with serving(metrics_port(), limits, HttpTls(cert_dir=tmp_path)) as port:
-        async with connected(port, begun) as first, connected(port) as second:
-            assert await read_to_the_end(second) == b""
-            await read_to_the_end(first)
+        async with connected(port, begun) as only:
+            await read_to_the_end(only)
         async with connected(port) as third:
             third.shutdown(socket.SHUT_WR)
             await read_to_the_end(third)
+    patient = HttpLimits(handshake_seconds=60, max_connections=1)
+    async with (
+        serving(metrics_port(), patient, HttpTls(cert_dir=tmp_path)) as port,
+        connected(port, begun) as first,
+        connected(port),
+    ):
+        assert await read_to_the_end(first) == b""
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::", ""])

@@ -85,6 +85,38 @@ async def test_a_connection_over_the_limit_is_closed_at_once_and_others_live_on(
     assert line["limit"] == 2
 
 
+async def test_a_port_for_probes_ends_its_oldest_idle_connection_for_one_that_comes() -> None:
+    server = native_server(SilentHandler, max_connections=3, spares_newest=True)
+    async with (
+        listening(server) as port,
+        connected(port, GREETING + Peer().headers()) as busy,
+        connected(port, GREETING) as first,
+        connected(port) as second,
+    ):
+        assert await is_served(busy)
+        assert await is_served(first)
+
+        async with connected(port, GREETING) as probe, connected(port, GREETING) as another:
+            assert await is_served(probe)
+            assert await is_served(another)
+            await read_to_the_end(first)
+            await read_to_the_end(second)
+
+        await asyncio.get_running_loop().sock_sendall(busy, frame(6, 0, 0, b"are here"))
+        while b"are here" not in await read(busy):
+            pass
+
+
+async def test_of_busy_connections_the_oldest_makes_room_for_a_probe() -> None:
+    server = native_server(SilentHandler, max_connections=1, spares_newest=True)
+    async with listening(server) as port, connected(port, GREETING + Peer().headers()) as busy:
+        assert await is_served(busy)
+
+        async with connected(port, GREETING) as probe:
+            assert await is_served(probe)
+            await read_to_the_end(busy)
+
+
 async def test_a_connection_that_ends_makes_room_for_another() -> None:
     async with listening(native_server(TellingHandler, max_connections=1)) as port:
         for _ in range(3):
