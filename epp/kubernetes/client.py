@@ -26,6 +26,10 @@ from epp.support.http_problems import http_problem
 
 log = structlog.get_logger(__name__)
 
+MOST_BYTES = 64 << 20
+"""Of one answer: 500 pods, a page of a list, of 130 KB each."""
+
+_MOST_ERROR_BYTES = 1 << 20
 _AUTHENTICATION = "BearerToken"
 _UNAUTHORIZED = 401
 _LONGEST_MESSAGE = 500
@@ -48,7 +52,7 @@ _KEEPALIVE = (
 
 
 class KubeUnreachable(PickerError):
-    """There is no answer from the API server: connection refused, broken, or silent."""
+    """There is no answer from the API server: connection refused, broken, silent, or no end."""
 
 
 class KubeStatusError(PickerError):
@@ -73,12 +77,14 @@ class KubeResponse:
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
 
-    async def read(self) -> bytes:
-        """The whole body."""
-        try:
-            return await self._response.read()
-        except _CONNECTION_ERRORS as error:
-            raise _unreachable(error) from error
+    async def read(self, most: int = MOST_BYTES) -> bytes:
+        """The whole body; `KubeUnreachable` if it is longer than `most` bytes."""
+        body = bytearray()
+        async for chunk in self.chunks():
+            body += chunk
+            if len(body) > most:
+                raise KubeUnreachable(f"an answer of more than {most >> 20} MiB is not read")
+        return bytes(body)
 
     def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives."""
@@ -252,7 +258,7 @@ async def status_error(response: KubeResponse) -> KubeStatusError:
     """What an answer that is not 2xx says, be it a Status object or the page of a proxy."""
     try:
         async with asyncio.timeout(_ERROR_TIMEOUT_SECONDS):
-            content = await response.read()
+            content = await response.read(_MOST_ERROR_BYTES)
     except TimeoutError as error:
         raise KubeUnreachable(f"status {response.status} without an end") from error
     retry_after = _seconds(response.headers.get("Retry-After"))

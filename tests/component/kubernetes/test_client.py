@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
+import itertools
 import socket
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import aiohttp
 import msgspec
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from epp.kubernetes.client import KubeClient, KubeResponse, KubeUnreachable, status_error
 from epp.kubernetes.credentials import find_credentials
@@ -102,6 +106,52 @@ async def test_a_date_to_retry_after_is_no_number_of_seconds(
         error = await status_error(response)
 
     assert error.retry_after is None
+
+
+@asynccontextmanager
+async def server_that_sends(
+    status: int, pieces: Iterable[bytes], encoding: str = "identity"
+) -> AsyncIterator[KubeClient]:
+    """A client of what answers with these."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(status=status, headers={"Content-Encoding": encoding})
+        await response.prepare(request)
+        with suppress(ConnectionError):
+            for piece in pieces:
+                await response.write(piece)
+        return response
+
+    pages = web.Application()
+    pages.router.add_get("/{path:.*}", answer)
+    async with TestServer(pages) as server:
+        client = KubeClient.of_server(str(server.make_url("")).rstrip("/"))
+        try:
+            yield client
+        finally:
+            await client.close()
+
+
+ENDLESS = itertools.repeat(b" " * (1 << 20))
+
+
+async def test_an_answer_that_never_ends_is_given_up_rather_than_kept() -> None:
+    async with server_that_sends(200, ENDLESS) as client:
+        with pytest.raises(KubeUnreachable, match=r"^an answer of more than 64 MiB is not read$"):
+            await names(client)
+
+
+async def test_an_answer_is_as_long_as_what_it_unfolds_to() -> None:
+    packed = gzip.compress(b" " * ((64 << 20) + 1))
+    async with server_that_sends(200, [packed], "gzip") as client:
+        with pytest.raises(KubeUnreachable, match=r"^an answer of more than 64 MiB is not read$"):
+            await names(client)
+
+
+async def test_an_error_that_never_ends_is_given_up_sooner() -> None:
+    async with server_that_sends(500, ENDLESS) as client:
+        with pytest.raises(KubeUnreachable, match=r"^an answer of more than 1 MiB is not read$"):
+            await names(client)
 
 
 async def test_a_server_that_is_away_is_unreachable(kube: FakeKubeApi, client: KubeClient) -> None:
