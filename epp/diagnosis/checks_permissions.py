@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import groupby, product
 from typing import Any
 
 import msgspec
@@ -38,13 +38,6 @@ class Right:
     is_cluster_wide: bool = False
     without: str = ""
     """What happens without it, where that is no fault."""
-
-    @property
-    def rule(self) -> str:
-        """The rule of a Role that grants it."""
-        names = f", resourceNames: [{self.name}]" if self.name else ""
-        group = self.group or '""'
-        return f"apiGroups: [{group}], resources: [{self.resource}]{names}, verbs: [{self.verb}]"
 
 
 class _ReviewStatus(msgspec.Struct, frozen=True):
@@ -134,14 +127,24 @@ def _missing(missing: Sequence[Right], who: str) -> Iterator[Finding]:
         verbs = listing(dict.fromkeys(right.verb for right in rights))
         text = f"{who} may not {verbs} {resource}"
         kind = "ClusterRole" if rights[0].is_cluster_wide else "Role"
-        rules = "; ".join(right.rule for right in rights)
+        granting = "; ".join(rules(rights))
         if without := rights[0].without:
-            yield warning(PERMISSIONS, f"{text}: {without}", f"{kind}: {rules}")
+            yield warning(PERMISSIONS, f"{text}: {without}", f"{kind}: {granting}")
         else:
-            advice = f"add to the {kind} that is bound to it: {rules}"
+            advice = f"it needs a {kind}Binding to a {kind} with {granting}"
             if rights[0].is_cluster_wide:
                 advice += "; or let everybody scrape: --metrics-endpoint-auth=false"
             yield fault(PERMISSIONS, text, advice)
+
+
+def rules(rights: Iterable[Right]) -> Iterator[str]:
+    """The rules of a Role that grant them."""
+    for key, same in groupby(rights, lambda right: (right.group, right.resource, right.name)):
+        group, resource, name = key
+        verbs = ", ".join(right.verb for right in same)
+        names = f", resourceNames: [{name}]" if name else ""
+        quoted = group or '""'
+        yield f"apiGroups: [{quoted}], resources: [{resource}]{names}, verbs: [{verbs}]"
 
 
 def _who(case: Case) -> str:

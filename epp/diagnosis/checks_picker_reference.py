@@ -7,6 +7,7 @@ from http import HTTPStatus
 
 import msgspec
 
+from epp.app.options import ServeOptions
 from epp.diagnosis.doctor_case import Case, PickerReference
 from epp.diagnosis.doctor_findings import Finding, fault, listing, ok, skipped, warning
 from epp.diagnosis.kube_asking import ask
@@ -20,10 +21,12 @@ class _ServicePort(msgspec.Struct, frozen=True, rename="camel"):
     port: int
     name: str = ""
     app_protocol: str | None = None
+    target_port: int | str = 0
 
 
 class _ServiceSpec(msgspec.Struct, frozen=True, rename="camel"):
     type: str = "ClusterIP"
+    selector: dict[str, str] | None = None
     ports: list[_ServicePort] | None = None
 
 
@@ -40,8 +43,14 @@ class _SliceEndpoint(msgspec.Struct, frozen=True):
     conditions: _Conditions = _Conditions()
 
 
+class _SlicePort(msgspec.Struct, frozen=True):
+    name: str | None = None
+    port: int | None = None
+
+
 class _Slice(msgspec.Struct, frozen=True):
     endpoints: list[_SliceEndpoint] | None = None
+    ports: list[_SlicePort] | None = None
 
 
 class _Slices(msgspec.Struct, frozen=True):
@@ -65,10 +74,12 @@ async def look_at_picker_reference(case: Case) -> Iterable[Finding]:
     problem = _service(service.spec, reference, name)
     if problem is not None:
         return [problem]
-    is_tls = case.options.secure_serving
+    port = next(each for each in service.spec.ports or () if each.port == reference.port)
+    slices = await _slices(case, reference)
+    misled = _target(case.options, port, slices, name)
     return [
-        await _replicas(case, reference, name),
-        *_protocol(service.spec, reference, name, is_tls=is_tls),
+        _replicas(slices, service.spec, reference, name),
+        *([misled] if misled else _protocol(port, name, is_tls=case.options.secure_serving)),
     ]
 
 
@@ -94,34 +105,67 @@ def _service(spec: _ServiceSpec, reference: PickerReference, name: str) -> Findi
     return None
 
 
-def _protocol(
-    spec: _ServiceSpec, reference: PickerReference, name: str, *, is_tls: bool
-) -> Iterator[Finding]:
-    for port in spec.ports or ():
-        problem = misleading(port.app_protocol, port.name, is_tls=is_tls)
-        if port.port == reference.port and problem is not None:
-            yield warning(
-                PICKER_REFERENCE, f"{name} port {port.port} {problem.said}", problem.advice
-            )
+def _target(
+    options: ServeOptions, port: _ServicePort, slices: _Slices | None, name: str
+) -> Finding | None:
+    """Nothing, unless gateways would talk ext_proc to a port that speaks something else."""
+    others = {options.metrics_port: "metrics", options.grpc_health_port: "health"}
+    target = _target_port(port, slices)
+    if target == options.grpc_port or target not in others:
+        return None
+    return fault(
+        PICKER_REFERENCE,
+        f"{name} port {port.port} leads to the picker's port {target}, which is that of"
+        f" {others[target]}; ext_proc is on {options.grpc_port}",
+        "correct spec.endpointPickerRef.port.number of the pool, or targetPort of the Service",
+    )
 
 
-async def _replicas(case: Case, reference: PickerReference, name: str) -> Finding:
+def _target_port(port: _ServicePort, slices: _Slices | None) -> int:
+    """A port may have a name, which only the slices tell the number of."""
+    for part in slices.items if slices is not None else ():
+        for each in part.ports or ():
+            if each.port is not None and (each.name or "") == port.name:
+                return each.port
+    return (port.target_port if isinstance(port.target_port, int) else 0) or port.port
+
+
+def _protocol(port: _ServicePort, name: str, *, is_tls: bool) -> Iterator[Finding]:
+    problem = misleading(port.app_protocol, port.name, is_tls=is_tls)
+    if problem is not None:
+        text = f"{name} port {port.port} {problem.said}"
+        yield warning(PICKER_REFERENCE, text, problem.advice)
+
+
+async def _slices(case: Case, reference: PickerReference) -> _Slices | None:
     assert case.client is not None
     path = f"/apis/discovery.k8s.io/v1/namespaces/{case.namespace}/endpointslices"
     query = {"labelSelector": f"kubernetes.io/service-name={reference.name}"}
     try:
-        slices = await ask(case.client, "GET", path, _Slices, query=query)
+        return await ask(case.client, "GET", path, _Slices, query=query)
     except KubeStatusError:
+        return None  # not for us to see
+
+
+def _replicas(
+    slices: _Slices | None, spec: _ServiceSpec, reference: PickerReference, name: str
+) -> Finding:
+    if slices is None:
         return ok(PICKER_REFERENCE, f"{name} has port {reference.port}")
-    ready = sum(
-        each.conditions.ready is not False for part in slices.items for each in part.endpoints or ()
-    )
+    found = [each for part in slices.items for each in part.endpoints or ()]
+    if not found:
+        labels = ",".join(f"{key}={value}" for key, value in sorted((spec.selector or {}).items()))
+        return fault(
+            PICKER_REFERENCE,
+            f"{name} leads to no pod: its selector is {labels or 'empty'}",
+            "is a picker running, with these labels?",
+        )
+    ready = sum(each.conditions.ready is not False for each in found)
     if not ready:
         return fault(
             PICKER_REFERENCE,
-            f"{name} leads to no picker that is ready",
-            "does its selector select the picker's pods, and are they ready? `epp pool show` in"
-            " one of them says what it waits for",
+            f"{name} leads to no picker that is ready; not ready: {len(found)}",
+            "`epp pool show` in one of them says what it waits for",
         )
     return ok(PICKER_REFERENCE, f"{name} port {reference.port}, pickers ready: {ready}")
 

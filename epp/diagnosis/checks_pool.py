@@ -19,6 +19,7 @@ from epp.datastore.inference_pool import (
 from epp.diagnosis.doctor_case import Case, PickerReference
 from epp.diagnosis.doctor_findings import Finding, fault, listing, ok, skipped, warning
 from epp.diagnosis.kube_asking import remedy
+from epp.diagnosis.other_pools import look_at_other_pools
 from epp.discovery.pool_file import parse_pool_file, read_content
 from epp.framework.errors import ConfigError
 from epp.kubernetes import objects
@@ -69,7 +70,12 @@ async def _pool_of_cluster(case: Case, server: str) -> Iterable[Finding]:
     except ConfigError as error:
         return [fault(POOL, f"{name}: {error}", "correct these fields of the pool")]
     case.pool = pool
-    return [_told(pool, document), *_unknown(document), *_overruled(case)]
+    return [
+        _told(pool, document),
+        *_unknown(document),
+        *_overruled(case),
+        *await look_at_other_pools(case, pool, POOL),
+    ]
 
 
 def _pool_file(case: Case) -> Iterable[Finding]:

@@ -234,7 +234,7 @@ def test_a_missing_role_binding(setup: SetUp) -> None:
 
     assert check == "permissions"
     assert f"ServiceAccount {setup.namespace}/epp may not list, watch pods" in text
-    assert 'apiGroups: [""], resources: [pods], verbs: [list]' in text
+    assert 'apiGroups: [""], resources: [pods], verbs: [list, watch]' in text
 
 
 def test_a_wrong_target_port(setup: SetUp) -> None:

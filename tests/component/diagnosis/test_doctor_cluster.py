@@ -23,6 +23,7 @@ from epp.diagnosis.doctor_case import PickerReference
 from epp.diagnosis.doctor_findings import Finding, Verdict
 from epp.diagnosis.doctor_options import DoctorOptions
 from epp.diagnosis.doctor_runner import Check, CheckRunner
+from epp.diagnosis.other_pools import look_at_other_pools
 from epp.kubernetes.client import KubeClient
 from tests.fakes.applications import kubeconfig_for, options_for_tests
 from tests.fakes.doctor_cases import bad, doctor_case, pool_with, verdicts
@@ -147,6 +148,40 @@ async def test_a_pool_without_a_picker_is_a_warning(kube: FakeKubeApi, tmp_path:
     (found,) = (await examined(kube, tmp_path))["pool"]
 
     assert (found.verdict, "no endpointPickerRef" in found.found) == (WARNING, True)
+
+
+async def test_a_pool_that_names_the_same_picker_is_a_fault(
+    kube: FakeKubeApi, tmp_path: Path
+) -> None:
+    await kube.create(inference_pool(8000))
+    await kube.create(inference_pool(8000, name="other", labels={"app": "other"}))
+
+    (found,) = bad((await examined(kube, tmp_path))["pool"])
+
+    assert found.verdict is FAULT
+    assert "other of models names the same picker, which picks for pool alone" in found.found
+
+
+async def test_a_pool_of_the_same_pods_is_a_warning(kube: FakeKubeApi, tmp_path: Path) -> None:
+    own = {"name": "other-epp", "port": {"number": 9002}}
+    same = {"app": "llama", "tier": "gpu"}
+    await kube.create(inference_pool(8000))
+    await kube.create(inference_pool(8000, name="other", labels=same, endpointPickerRef=own))
+    await kube.create(
+        inference_pool(8000, name="third", labels={"app": "third"}, endpointPickerRef=None)
+    )
+
+    (found,) = bad((await examined(kube, tmp_path))["pool"])
+
+    assert (found.verdict, found.found) == (WARNING, "other of models selects the same pods")
+
+
+async def test_who_may_see_no_other_pool_is_told_of_none() -> None:
+    case = doctor_case(pool_file=None, pool_name="pool", pool_namespace="models")
+    async with answering({}, status=403) as client:
+        case.client = client
+
+        assert await look_at_other_pools(case, pool_with(FailureMode.FAIL_OPEN), "pool") == []
 
 
 async def test_a_failure_mode_of_the_flag_that_the_gateway_does_not_know_is_a_warning(
@@ -391,9 +426,20 @@ PORT = {"port": 9002, "name": "grpc-ext-proc"}
             "ExternalName",
         ),
         (
-            {SERVICE: {"spec": {"ports": [PORT]}}, SLICES: {"items": []}},
+            {
+                SERVICE: {"spec": {"ports": [PORT], "selector": {"app": "epp"}}},
+                SLICES: {"items": []},
+            },
             FAULT,
-            "leads to no picker that is ready",
+            "leads to no pod: its selector is app=epp",
+        ),
+        (
+            {
+                SERVICE: {"spec": {"ports": [PORT]}},
+                SLICES: {"items": [{"endpoints": [{"conditions": {"ready": False}}]}]},
+            },
+            FAULT,
+            "leads to no picker that is ready; not ready: 1",
         ),
         (
             {
@@ -414,7 +460,15 @@ PORT = {"port": 9002, "name": "grpc-ext-proc"}
         ),
         ({SERVICE: {"spec": {"ports": [PORT]}}}, OK, "has port 9002"),
     ],
-    ids=["no Service", "wrong port", "ExternalName", "nobody ready", "ready", "no slices"],
+    ids=[
+        "no Service",
+        "wrong port",
+        "ExternalName",
+        "nobody there",
+        "nobody ready",
+        "ready",
+        "no slices",
+    ],
 )
 async def test_the_service_that_the_pool_names_is_looked_at(
     pages: dict[str, Any], verdict: Verdict, words: str
@@ -427,6 +481,32 @@ async def test_the_service_that_the_pool_names_is_looked_at(
 
     assert found.verdict is verdict
     assert words in found.found
+
+
+@pytest.mark.parametrize(
+    ("port", "slices"),
+    [
+        ({"targetPort": 9090}, []),
+        ({"targetPort": "metrics"}, [{"name": "front", "port": 9090}]),
+    ],
+    ids=["number", "name"],
+)
+async def test_a_service_that_leads_to_another_port_of_the_picker_is_a_fault(
+    port: dict[str, Any], slices: list[dict[str, Any]]
+) -> None:
+    case = doctor_case(pool_file=None, pool_name="pool", pool_namespace="models")
+    case.reference = PickerReference(kind="Service", name="epp", port=80)
+    pages = {
+        SERVICE: {"spec": {"ports": [{"port": 80, "name": "front", **port}]}},
+        SLICES: {"items": [{"endpoints": [{"addresses": ["10.0.0.1"]}], "ports": slices}]},
+    }
+    async with answering(pages) as client:
+        case.client = client
+        replicas, found = await look_at_picker_reference(case)
+
+    assert (replicas.verdict, found.verdict) == (OK, FAULT)
+    assert "port 80 leads to the picker's port 9090, which is that of metrics" in found.found
+    assert found.found.endswith("ext_proc is on 9002")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from epp.diagnosis.checks_permissions import needed_rights
+from epp.diagnosis.checks_permissions import needed_rights, rules
 from tests.fakes.doctor_cases import doctor_case
 
 
@@ -59,13 +59,13 @@ def test_authentication_of_the_metrics_port_takes_reviews() -> None:
     ]
 
 
-def test_a_right_is_told_as_a_rule() -> None:
+def test_rights_are_told_as_the_rules_of_a_role() -> None:
     case = doctor_case(pool_file=None, pool_name="llama")
 
-    rules = [right.rule for right in needed_rights(case)]
+    granting = list(rules(needed_rights(case)))
 
-    assert 'apiGroups: [""], resources: [pods], verbs: [list]' in rules
+    assert 'apiGroups: [""], resources: [pods], verbs: [list, watch]' in granting
     assert (
         "apiGroups: [inference.networking.k8s.io], resources: [inferencepools],"
-        " resourceNames: [llama], verbs: [watch]"
-    ) in rules
+        " resourceNames: [llama], verbs: [list, watch]"
+    ) in granting
