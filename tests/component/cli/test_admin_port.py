@@ -15,8 +15,6 @@ from epp.cli.admin_port import reason_of
 from epp.cli.main import main
 from tests.fakes.scripted_server import Received, Reply, ScriptedServer
 
-pytestmark = pytest.mark.usefixtures("own_logging")
-
 COMMANDS = (["pool", "show"], ["explain"], ["explain", "some-request"])
 NOT_AN_ADMIN_PORT = "is not the admin port of an Endpoint Picker, or is that of another version"
 

@@ -12,8 +12,6 @@ from epp.cli.main import main
 from epp.standalone.envoy_binary import envoy_binary
 from tests.fakes.pool_files import MANIFEST
 
-pytestmark = pytest.mark.usefixtures("own_logging")
-
 MODES = ("FailClose", "FailOpen")
 PICKERS = {
     "sidecar": ["--secure-serving=false"],

@@ -20,8 +20,6 @@ from tests.fakes.applications import get, options_for_tests, running
 from tests.fakes.gateway_client import gateway_client
 from tests.fakes.pool_files import MANIFEST
 
-pytestmark = pytest.mark.usefixtures("own_logging")
-
 POOL = (
     MANIFEST
     + """\

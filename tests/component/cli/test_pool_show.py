@@ -16,8 +16,6 @@ from tests.fakes.kube_api import FakeKubeApi
 from tests.fakes.kube_objects import inference_pool, pod, pod_status
 from tests.fakes.pool_files import MANIFEST
 
-pytestmark = pytest.mark.usefixtures("own_logging")
-
 POOL = MANIFEST + "endpoints: [{name: gpu-a, address: 10.0.0.1}]"
 
 

@@ -7,8 +7,6 @@ import pytest
 
 from epp.cli.main import main
 
-pytestmark = pytest.mark.usefixtures("own_logging")
-
 NO_PICKER = "--skip=picker-port,picker-admin,picker-health,picker-exchange,endpoint-ports"
 
 

@@ -17,8 +17,6 @@ from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
 from epp.standalone.envoy_tls import PickerIdentity
 from tests.fakes.pool_files import MANIFEST
 
-pytestmark = pytest.mark.usefixtures("own_logging")
-
 FAIL_OPEN = MANIFEST.replace("FailClose", "FailOpen")
 ENDPOINTS = """\
 endpoints:

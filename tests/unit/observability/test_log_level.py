@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
 from typing import get_args
 
 import pytest
@@ -11,15 +10,10 @@ import structlog
 
 from epp.observability.log_level import LogLevelSwitch
 from epp.observability.logging import LEVELS, LogLevel, configure_logging
-from tests.fakes.logs import logging_as_it_was
+
+pytestmark = pytest.mark.usefixtures("own_logging")
 
 ALL: tuple[LogLevel, ...] = get_args(LogLevel)
-
-
-@pytest.fixture(autouse=True)
-def own_logging() -> Iterator[None]:
-    with logging_as_it_was():
-        yield
 
 
 @pytest.fixture
