@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from epp.observability.metrics import Metrics
 
@@ -13,14 +14,17 @@ def page(metrics: Metrics, accept: str = "") -> str:
     return b"".join(slices).decode()
 
 
-def value_of(metrics: Metrics, name: str, **labels: str) -> float:
-    """The sum of the samples called `name` that have these labels; 0 if there are none."""
+def samples_of(metrics: Metrics, name: str) -> list[Sample]:
+    """The samples called `name`."""
     starts = (name + "{", name + " ")
     lines = [line for line in page(metrics).split("\n") if line.startswith(starts)]
+    families = text_string_to_metric_families("\n".join(lines))
+    return [sample for family in families for sample in family.samples]
+
+
+def value_of(metrics: Metrics, name: str, **labels: str) -> float:
+    """The sum of the samples called `name` that have these labels; 0 if there are none."""
     wanted = labels.items()
     return sum(
-        sample.value
-        for family in text_string_to_metric_families("\n".join(lines))
-        for sample in family.samples
-        if wanted <= sample.labels.items()
+        sample.value for sample in samples_of(metrics, name) if wanted <= sample.labels.items()
     )
