@@ -46,7 +46,8 @@ async def look_at_pool(case: Case) -> Iterable[Finding]:
         )
         return [ok(POOL, f"pods with {choice.selector} in {choice.namespace}, without {KIND}")]
     if not choice.name:
-        return [skipped(POOL, "no pool is named", "--pool-name, --endpoint-selector, --pool-file")]
+        text = "no pool is named: nothing of pool and endpoints is checked"
+        return [warning(POOL, text, "--pool-name, --endpoint-selector or --pool-file")]
     if case.client is None:
         return [skipped(POOL, "the API server can't be asked")]
     return await _pool_of_cluster(case, case.client.server)

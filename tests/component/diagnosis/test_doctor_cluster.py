@@ -121,6 +121,13 @@ async def test_a_pool_of_another_name_or_namespace_is_pointed_at(
     assert "there is models/other" in found.advice
 
 
+async def test_a_doctor_who_is_told_no_pool_says_so(kube: FakeKubeApi, tmp_path: Path) -> None:
+    (found,) = (await examined(kube, tmp_path, pool_name=""))["pool"]
+
+    assert found.verdict is WARNING
+    assert "--pool-name, --endpoint-selector or --pool-file" in found.advice
+
+
 async def test_a_cluster_without_the_definition_is_told_what_to_install(
     kube: FakeKubeApi, tmp_path: Path
 ) -> None:
