@@ -23,7 +23,8 @@ import httpx
 
 from epp.support.event_loop import run_in_loop
 from tests.benchmarks.simulated_fleet import CELLS, SECONDS, Outcome, pooled, run_picker
-from tests.fakes.stack import MODEL, PortSource, Simulator, Stack, sum_of
+from tests.fakes.processes import MODEL, PortSource, Simulator, sum_of
+from tests.fakes.stack import Stack
 
 SERVERS = 4
 SHARED_PROMPTS = 24

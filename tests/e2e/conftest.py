@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from epp.standalone.envoy_clusters import Address
+from tests.fakes.processes import PortSource, Simulator
 from tests.fakes.scripted_server import ScriptedServer
-from tests.fakes.stack import MakeStack, PortSource, Simulator, Stack
+from tests.fakes.stack import MakeStack, Stack
 
 
 def assert_no_complaints(stack: Stack) -> None:

@@ -11,7 +11,8 @@ import pytest
 from tests.e2e.conftest import StartSimulators
 from tests.fakes.applications import TAKING_TURNS
 from tests.fakes.pool_client import SERVED, PoolClient, different_prompts
-from tests.fakes.stack import MODEL, MakeStack, Simulator, Stack
+from tests.fakes.processes import MODEL, Simulator
+from tests.fakes.stack import MakeStack, Stack
 
 pytestmark = pytest.mark.e2e
 

@@ -9,7 +9,8 @@ import httpx
 import openai
 import pytest
 
-from tests.fakes.stack import MODEL, Stack
+from tests.fakes.processes import MODEL
+from tests.fakes.stack import Stack
 
 pytestmark = pytest.mark.e2e
 

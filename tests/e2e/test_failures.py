@@ -11,9 +11,10 @@ import pytest
 
 from epp.standalone.envoy_clusters import Address
 from tests.fakes.load import Load
+from tests.fakes.processes import MODEL, PortSource
 from tests.fakes.programs import wait_until
 from tests.fakes.scripted_server import EVENT_STREAM, Gate, Received, Reply, ScriptedServer
-from tests.fakes.stack import MODEL, MakeStack, PortSource, Stack
+from tests.fakes.stack import MakeStack, Stack
 
 pytestmark = pytest.mark.e2e
 

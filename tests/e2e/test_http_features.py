@@ -10,10 +10,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.fakes.processes import MODEL, Simulator, sum_of
 from tests.fakes.programs import wait_until
 from tests.fakes.raw_http import Http2Connection, connected, read_head, read_response
 from tests.fakes.scripted_server import EVENT_STREAM, Gate, Received, Reply, ScriptedServer
-from tests.fakes.stack import MODEL, MakeStack, Simulator, Stack, sum_of
+from tests.fakes.stack import MakeStack, Stack
 
 pytestmark = pytest.mark.e2e
 

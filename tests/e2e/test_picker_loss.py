@@ -5,8 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from tests.fakes.processes import MODEL
 from tests.fakes.programs import wait_until
-from tests.fakes.stack import MODEL, MakeStack, Stack
+from tests.fakes.stack import MakeStack, Stack
 
 pytestmark = pytest.mark.e2e
 

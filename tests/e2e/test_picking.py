@@ -10,9 +10,10 @@ import pytest
 
 from tests.e2e.conftest import StartSimulators
 from tests.fakes.pool_client import PoolClient, different_prompts
+from tests.fakes.processes import MODEL, Simulator
 from tests.fakes.programs import wait_until
 from tests.fakes.raw_http import Http2Connection, connected
-from tests.fakes.stack import MODEL, MakeStack, Simulator, Stack
+from tests.fakes.stack import MakeStack, Stack
 
 pytestmark = pytest.mark.e2e
 

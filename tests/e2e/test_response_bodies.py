@@ -10,7 +10,8 @@ from openai.types.chat import ChatCompletionChunk
 
 from tests.e2e.conftest import StartSimulators, assert_no_complaints
 from tests.fakes.pool_client import different_prompts
-from tests.fakes.stack import MODEL, MakeStack, Stack
+from tests.fakes.processes import MODEL
+from tests.fakes.stack import MakeStack, Stack
 
 pytestmark = pytest.mark.e2e
 

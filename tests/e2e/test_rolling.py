@@ -17,9 +17,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from epp.gateway.service import SERVICE_NAME
 from tests.fakes.gateway_client import gateway_client
 from tests.fakes.load import Load
+from tests.fakes.processes import MODEL, Picker
 from tests.fakes.programs import wait_until
 from tests.fakes.scripted_server import EVENT_STREAM, Gate, Received, Reply, ScriptedServer
-from tests.fakes.stack import MODEL, MakeStack, Picker, Stack
+from tests.fakes.stack import MakeStack, Stack
 
 pytestmark = pytest.mark.e2e
 

@@ -9,7 +9,8 @@ from typing import Self
 
 import openai
 
-from tests.fakes.stack import MODEL, Stack
+from tests.fakes.processes import MODEL
+from tests.fakes.stack import Stack
 
 SERVED = "x-gateway-destination-endpoint-served"
 DECISION = "x-epp-decision"

@@ -17,9 +17,9 @@ from epp.standalone.envoy_clusters import Address
 from tests.fakes.applications import TAKING_TURNS
 from tests.fakes.gateway_client import Answer, gateway_client
 from tests.fakes.load import Load
+from tests.fakes.processes import MODEL, Picker, PortSource
 from tests.fakes.programs import wait_until
 from tests.fakes.scripted_server import EVENT_STREAM, Gate, Received, Reply, ScriptedServer
-from tests.fakes.stack import MODEL, Picker, PortSource
 from tests.kube.caller import Caller
 from tests.kube.gateway import ClusterStack, Models, ModelServer, endpoints_of, pool_of
 from tests.kube.harness import ControlPlane

@@ -19,9 +19,10 @@ from epp.standalone.envoy_clusters import Address
 from tests.fakes.applications import kubeconfig_for
 from tests.fakes.dashboard import Target, targets, variables
 from tests.fakes.load import Load
+from tests.fakes.processes import MODEL, Picker, PortSource, Simulator
 from tests.fakes.programs import wait_until
 from tests.fakes.prometheus import Prometheus
-from tests.fakes.stack import MODEL, Picker, PortSource, Simulator, Stack
+from tests.fakes.stack import Stack
 
 pytestmark = pytest.mark.slow
 
