@@ -24,7 +24,7 @@ from epp.request_control.explanation import profile_reason, reason_of
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
-    from epp.framework.scheduling import FilterResult, ProfileResult, ScorerResult
+    from epp.framework.scheduling_results import FilterResult, ProfileResult, ScorerResult
     from epp.framework.trail import Trail
     from epp.request_control.decision_log import Decision
 

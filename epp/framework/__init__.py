@@ -39,11 +39,10 @@ from epp.framework.scheduling import (
     MetricsScorer,
     Picker,
     ProfileHandler,
-    ProfileResult,
-    SchedulingResult,
     Scorer,
     SparseScores,
 )
+from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 from epp.framework.usage import Usage
 
 __all__ = [

@@ -11,7 +11,7 @@ from epp.framework.plugin import Plugin
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
     from epp.framework.request import InferenceRequest, InferenceResponse, MetadataValue
-    from epp.framework.scheduling import SchedulingResult
+    from epp.framework.scheduling_results import SchedulingResult
 
 
 class RequestHeader(Plugin):

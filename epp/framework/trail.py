@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
-    from epp.framework.scheduling import FilterResult, ProfileResult, SchedulingResult
+    from epp.framework.scheduling_results import FilterResult, ProfileResult, SchedulingResult
 
 
 class StepName(Struct, frozen=True, gc=False):

@@ -14,7 +14,7 @@ from epp.support.tasks import TaskOwner
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
-    from epp.framework.scheduling import SchedulingResult
+    from epp.framework.scheduling_results import SchedulingResult
     from epp.framework.usage import Usage
     from epp.request_control.active_request import ActiveRequest
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint, EndpointId
-    from epp.framework.scheduling import SchedulingResult
+    from epp.framework.scheduling_results import SchedulingResult
 
 
 class SentStage(ABC):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
     from epp.framework.request import InferenceRequest, InferenceResponse, TerminationCause
     from epp.framework.request_handling import Parser
-    from epp.framework.scheduling import SchedulingResult
+    from epp.framework.scheduling_results import SchedulingResult
     from epp.observability.request_metrics import RequestMetrics
     from epp.request_control.incoming import IncomingRequest
     from epp.request_control.response_hooks import ResponseHookRunner

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
     from epp.framework.headers import Headers
     from epp.framework.request import InferenceRequest
-    from epp.framework.scheduling import SchedulingResult
+    from epp.framework.scheduling_results import SchedulingResult
     from epp.request_control.plan import RequestPlan
 
 SATURATED = 1.0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
     from epp.framework.errors import Rejection
     from epp.framework.headers import Headers
-    from epp.framework.scheduling import SchedulingResult
+    from epp.framework.scheduling_results import SchedulingResult
     from epp.framework.trail import Trail
     from epp.request_control.active_request import ActiveRequest
 

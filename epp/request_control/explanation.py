@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from epp.framework.request import InferenceRequest
-    from epp.framework.scheduling import ProfileResult, SchedulingResult, ScorerResult
+    from epp.framework.scheduling_results import ProfileResult, SchedulingResult, ScorerResult
 
 SCORES_NAMESPACE = "envoy.lb"
 SCORES_KEY = "x-gateway-destination-endpoint-scores"

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
     from epp.framework.request import InferenceRequest
     from epp.framework.request_handling import Parser
-    from epp.framework.scheduling import Scheduler, SchedulingResult
+    from epp.framework.scheduling import Scheduler
+    from epp.framework.scheduling_results import SchedulingResult
     from epp.request_control.candidates import Candidates
     from epp.request_control.decision_log import DecisionLog
     from epp.request_control.director_settings import DirectorSettings

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from epp.framework.errors import DropReason, ErrorCode, PlainRejection, Rejection
-from epp.framework.scheduling import FilterResult
+from epp.framework.scheduling_results import FilterResult
 from epp.request_control.budgets import finish_in_budget
 from epp.request_control.response_hooks import ResponseHookRunner
 from epp.scheduling.overruns import Overruns
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from epp.framework.plugin import Plugin
     from epp.framework.request import InferenceRequest
     from epp.framework.request_control import DataProducer, PreRequest
-    from epp.framework.scheduling import SchedulingResult
+    from epp.framework.scheduling_results import SchedulingResult
     from epp.request_control.hooks import Hooks
     from epp.request_control.response_hooks import HookObserver
 

@@ -9,7 +9,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from epp.framework.errors import ConfigError, DropReason, ErrorCode, PlainRejection, Rejection
-from epp.framework.scheduling import Filter, FilterResult, Picker, ProfileResult, Scorer
+from epp.framework.scheduling import Filter, Picker, Scorer
+from epp.framework.scheduling_results import FilterResult, ProfileResult
 from epp.scheduling.observer import PluginObserver, Unobserved
 from epp.scheduling.overruns import Overruns
 from epp.scheduling.rating import Rating, WeightedScorer

@@ -8,7 +8,8 @@ from itertools import islice
 from operator import add
 from typing import TYPE_CHECKING, TypeAlias
 
-from epp.framework.scheduling import MetricsScorer, Scorer, ScorerResult, SparseScores
+from epp.framework.scheduling import MetricsScorer, Scorer, SparseScores
+from epp.framework.scheduling_results import ScorerResult
 from epp.scheduling.overruns import Overruns
 from epp.support.plugin_faults import PLUGIN_FAULTS, PluginFault
 

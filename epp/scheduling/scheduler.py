@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from epp.framework.errors import ConfigError, ErrorCode, PlainRejection, Rejection
-from epp.framework.scheduling import ProfileHandler, ProfileResult, SchedulingResult
+from epp.framework.scheduling import ProfileHandler
+from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 from epp.scheduling.freshness import fresh_among
 from epp.scheduling.observer import PluginObserver, Unobserved
 from epp.scheduling.profile import SchedulerProfile

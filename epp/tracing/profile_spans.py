@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from epp.framework.endpoint import Endpoint
-    from epp.framework.scheduling import ProfileResult, ScorerResult
+    from epp.framework.scheduling_results import ProfileResult, ScorerResult
     from epp.tracing.span import Attributes, AttributeValue, SpanList
 
 MOST_TOP_ENDPOINTS = 5

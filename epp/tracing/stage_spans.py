@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from epp.framework.scheduling import SchedulingResult
+    from epp.framework.scheduling_results import SchedulingResult
     from epp.framework.trail import TimedStep, Trail
     from epp.tracing.span import Attributes, AttributeValue, SpanList
 

@@ -19,7 +19,8 @@ from epp.framework.request_control import (
     ResponseProgress,
     Screener,
 )
-from epp.framework.scheduling import Filter, Picker, ProfileHandler, SchedulingResult, Scorer
+from epp.framework.scheduling import Filter, Picker, ProfileHandler, Scorer
+from epp.framework.scheduling_results import SchedulingResult
 
 ONE, TWO = "10.0.0.1:8000", "10.0.0.2:8000"
 NOTED: DataType[str] = DataType(name="Noted", scope=Scope.REQUEST, default_producer="noting")

@@ -22,7 +22,8 @@ from epp.framework.request_control import (
     Screener,
 )
 from epp.framework.request_handling import Parser
-from epp.framework.scheduling import Filter, Picker, ProfileHandler, SchedulingResult, Scorer
+from epp.framework.scheduling import Filter, Picker, ProfileHandler, Scorer
+from epp.framework.scheduling_results import SchedulingResult
 
 SECRET = "s3cr3t"
 """What a client sends, wherever it may send something."""

@@ -19,7 +19,7 @@ from epp.framework.request_control import (
     ResponseProgress,
     Screener,
 )
-from epp.framework.scheduling import SchedulingResult
+from epp.framework.scheduling_results import SchedulingResult
 from epp.observability.metrics import Metrics
 from epp.request_control.hooks import Hooks
 from epp.request_control.request_hooks import HookRunner

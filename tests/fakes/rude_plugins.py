@@ -13,7 +13,8 @@ from epp.framework.endpoint import Endpoint
 from epp.framework.plugin import Plugin
 from epp.framework.request import InferenceRequest, InferenceResponse
 from epp.framework.request_control import DataProducer, ResponseBody, ResponseHeader
-from epp.framework.scheduling import Filter, ProfileHandler, SchedulingResult, Scorer
+from epp.framework.scheduling import Filter, ProfileHandler, Scorer
+from epp.framework.scheduling_results import SchedulingResult
 from tests.fakes.failing_plugins import TWO
 
 

@@ -7,14 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from epp.framework.endpoint import Endpoint
 from epp.framework.request import InferenceRequest
-from epp.framework.scheduling import (
-    Filter,
-    Picker,
-    ProfileHandler,
-    ProfileResult,
-    SchedulingResult,
-    Scorer,
-)
+from epp.framework.scheduling import Filter, Picker, ProfileHandler, Scorer
+from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 
 Score = Callable[[Endpoint], float]
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from epp.framework.endpoint import Endpoint
 from epp.framework.request import InferenceRequest
 from epp.framework.request_handling import Parser
-from epp.framework.scheduling import ProfileResult, Scheduler, SchedulingResult
+from epp.framework.scheduling import Scheduler
+from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 from epp.observability.metrics import Metrics
 from epp.plugins.parsers.defaults import default_parsers
 from epp.request_control.hooks import Hooks

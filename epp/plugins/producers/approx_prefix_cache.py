@@ -14,7 +14,7 @@ from epp.framework.metric_specs import GaugeSpec, HistogramSpec, Twin
 from epp.framework.plugin import Parameters, PluginContext, Stability
 from epp.framework.request import InferenceRequest, InferenceResponse
 from epp.framework.request_control import DataProducer, PreRequest, ResponseHeader
-from epp.framework.scheduling import SchedulingResult
+from epp.framework.scheduling_results import SchedulingResult
 from epp.plugins.producers.block_hashes import NO_LIMIT, block_chains
 from epp.plugins.producers.block_runs import packed
 from epp.plugins.producers.prefix_index import PrefixIndex

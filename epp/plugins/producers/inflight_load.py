@@ -25,7 +25,7 @@ from epp.framework.request_control import (
     ResponseHeader,
     ResponseProgress,
 )
-from epp.framework.scheduling import SchedulingResult
+from epp.framework.scheduling_results import SchedulingResult
 from epp.plugins.producers.inflight_series import (
     INFLIGHT_REQUESTS,
     INFLIGHT_TOKENS,

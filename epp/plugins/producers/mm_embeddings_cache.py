@@ -20,7 +20,7 @@ from epp.framework.metric_specs import CounterSpec, HistogramSpec
 from epp.framework.plugin import Parameters, PluginContext, Stability
 from epp.framework.request import InferenceRequest
 from epp.framework.request_control import DataProducer, PreRequest
-from epp.framework.scheduling import SchedulingResult
+from epp.framework.scheduling_results import SchedulingResult
 from epp.plugins.producers.pseudo_tokens import MAX_MEDIA_PER_REQUEST
 from epp.plugins.producers.removed_endpoints import RemovedEndpoints
 

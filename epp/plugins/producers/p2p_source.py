@@ -12,7 +12,7 @@ from epp.framework.endpoint import Endpoint, EndpointId
 from epp.framework.plugin import Parameters, PluginContext, Stability
 from epp.framework.request import InferenceRequest
 from epp.framework.request_control import DataProducer, PreRequest
-from epp.framework.scheduling import SchedulingResult
+from epp.framework.scheduling_results import SchedulingResult
 
 SOURCE_HEADER = "x-kv-cache-source-host-port"
 DEFAULT_PREFILL_PROFILE = "prefill"

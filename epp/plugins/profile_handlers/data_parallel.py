@@ -13,7 +13,7 @@ from epp.plugins.profile_handlers.single import SingleProfileHandler
 
 if TYPE_CHECKING:
     from epp.framework.request import InferenceRequest
-    from epp.framework.scheduling import ProfileResult, SchedulingResult
+    from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 
 
 class DataParallelParameters(Parameters):

@@ -14,7 +14,7 @@ from epp.plugins.profile_handlers.stages import DECISION_LABELS, StagedProfileHa
 
 if TYPE_CHECKING:
     from epp.framework.request import InferenceRequest
-    from epp.framework.scheduling import SchedulingResult
+    from epp.framework.scheduling_results import SchedulingResult
 
 DISAGG_DECISIONS = CounterSpec(
     name="llm_d_epp_disagg_decision_total",

@@ -12,7 +12,7 @@ from epp.plugins.profile_handlers.stage_headers import write_stage_headers
 
 if TYPE_CHECKING:
     from epp.framework.request import InferenceRequest
-    from epp.framework.scheduling import SchedulingResult
+    from epp.framework.scheduling_results import SchedulingResult
 
 
 class DisaggHeadersParameters(Parameters):

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from epp.framework.errors import ConfigError
 from epp.framework.plugin import Parameters, Stability
-from epp.framework.scheduling import ProfileHandler, ProfileResult, SchedulingResult
+from epp.framework.scheduling import ProfileHandler
+from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 from epp.plugins.profile_handlers.single import outcome_of_one
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from epp.plugins.profile_handlers.stages import (
 
 if TYPE_CHECKING:
     from epp.framework.request import InferenceRequest
-    from epp.framework.scheduling import SchedulingResult
+    from epp.framework.scheduling_results import SchedulingResult
 
 PD_DECISIONS = CounterSpec(
     name="llm_d_epp_pd_decision_total",

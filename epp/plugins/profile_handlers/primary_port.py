@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from epp.framework.scheduling import SchedulingResult
+from epp.framework.scheduling_results import SchedulingResult
 from epp.support.addresses import join_host_port
 
 if TYPE_CHECKING:

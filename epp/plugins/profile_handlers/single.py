@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from epp.framework.errors import ConfigError, ErrorCode, PlainRejection
-from epp.framework.scheduling import ProfileHandler, ProfileResult, SchedulingResult
+from epp.framework.scheduling import ProfileHandler
+from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 
 if TYPE_CHECKING:
     from epp.framework.request import InferenceRequest

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from epp.framework.headers import Headers
-    from epp.framework.scheduling import ProfileResult
+    from epp.framework.scheduling_results import ProfileResult
 
 PREFILL_HEADER = "x-prefiller-host-port"
 ENCODE_HEADER = "x-encoder-hosts-ports"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from epp.framework.data_types import PEER_ENDPOINT, PREFIX_MATCH, TOKENIZED_PROMPT
 from epp.framework.errors import ConfigError, DropReason, ErrorCode, PlainRejection
 from epp.framework.plugin import PluginContext
-from epp.framework.scheduling import ProfileHandler, ProfileResult, SchedulingResult
+from epp.framework.scheduling import ProfileHandler
+from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from epp.framework.endpoint import EndpointId
-from epp.framework.scheduling import SchedulingResult
+from epp.framework.scheduling_results import SchedulingResult
 from epp.plugins.scorers.slowness import Pace
 from epp.plugins.sent_requests import SentRequest, SentStage
 

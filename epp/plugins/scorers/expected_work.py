@@ -20,7 +20,8 @@ from epp.framework.endpoint import Endpoint
 from epp.framework.plugin import Parameters, PluginContext, Stability
 from epp.framework.request import InferenceRequest, InferenceResponse, TerminationCause
 from epp.framework.request_control import PreRequest, ResponseHeader, ResponseProgress
-from epp.framework.scheduling import SchedulingResult, Scorer
+from epp.framework.scheduling import Scorer
+from epp.framework.scheduling_results import SchedulingResult
 from epp.plugins.scorers.dispatched_work import Dispatch, DispatchedWork, PacedRequest
 from epp.plugins.scorers.slowness import slowness_of
 from epp.plugins.shared_values import computed_once

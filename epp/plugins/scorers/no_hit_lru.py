@@ -12,7 +12,8 @@ from epp.framework.endpoint import Endpoint, EndpointId
 from epp.framework.plugin import Parameters, PluginContext, Stability
 from epp.framework.request import InferenceRequest
 from epp.framework.request_control import PreRequest
-from epp.framework.scheduling import SchedulingResult, Scorer
+from epp.framework.scheduling import Scorer
+from epp.framework.scheduling_results import SchedulingResult
 from epp.plugins.producers.removed_endpoints import RemovedEndpoints
 
 DEFAULT_SIZE = 1024

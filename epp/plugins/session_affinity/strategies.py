@@ -17,7 +17,7 @@ from epp.plugins.session_affinity.table import SessionTable
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
     from epp.framework.request import InferenceRequest, InferenceResponse
-    from epp.framework.scheduling import SchedulingResult
+    from epp.framework.scheduling_results import SchedulingResult
 
 
 class Strategy(ABC):

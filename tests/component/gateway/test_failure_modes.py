@@ -20,7 +20,7 @@ from epp.framework.request_control import (
     RequestHeader,
     Screener,
 )
-from epp.framework.scheduling import SchedulingResult
+from epp.framework.scheduling_results import SchedulingResult
 from epp.gateway.overload import OverloadLimits
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.hooks import Hooks

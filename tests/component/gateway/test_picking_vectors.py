@@ -13,7 +13,7 @@ from epp.framework.endpoint import Endpoint
 from epp.framework.errors import ErrorCode, Rejection
 from epp.framework.request import InferenceRequest, InferenceResponse
 from epp.framework.request_control import Admitter, PreRequest, ResponseBody, ResponseProgress
-from epp.framework.scheduling import SchedulingResult
+from epp.framework.scheduling_results import SchedulingResult
 from tests.fakes.eventually import eventually
 from tests.fakes.gateway_client import Answer
 from tests.fakes.picker import Picker, running_picker

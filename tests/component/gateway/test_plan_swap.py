@@ -16,7 +16,7 @@ from epp.framework.request_control import (
     ResponseHeader,
     ResponseProgress,
 )
-from epp.framework.scheduling import SchedulingResult
+from epp.framework.scheduling_results import SchedulingResult
 from tests.fakes.eventually import eventually
 from tests.fakes.gateway_client import Exchange
 from tests.fakes.picker import Picker, running_picker

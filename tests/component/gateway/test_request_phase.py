@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from epp.app.request_path import RequestPathSettings
 from epp.framework.request import InferenceRequest
 from epp.framework.request_control import PreRequest
-from epp.framework.scheduling import SchedulingResult
+from epp.framework.scheduling_results import SchedulingResult
 from epp.gateway.context import GatewaySettings
 from epp.plugins.parsers.openai import OpenAIParser
 from epp.plugins.parsers.passthrough import PassthroughParser

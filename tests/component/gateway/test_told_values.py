@@ -13,7 +13,7 @@ from epp.config.built_in import BUILT_IN
 from epp.framework.plugin import Plugin
 from epp.framework.request import InferenceRequest, InferenceResponse
 from epp.framework.request_control import PreRequest, ResponseMetadata
-from epp.framework.scheduling import SchedulingResult
+from epp.framework.scheduling_results import SchedulingResult
 from epp.observability.log_level import LogLevelSwitch
 from epp.observability.logging import LogLevel
 from epp.request_control.director_settings import DirectorSettings

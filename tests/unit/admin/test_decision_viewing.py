@@ -20,7 +20,8 @@ from epp.framework.endpoint import Endpoint, EndpointMetrics
 from epp.framework.errors import ErrorCode, PlainRejection, Rejection
 from epp.framework.request import InferenceRequest
 from epp.framework.request_control import PreRequest, Screener
-from epp.framework.scheduling import Filter, SchedulingResult
+from epp.framework.scheduling import Filter
+from epp.framework.scheduling_results import SchedulingResult
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.incoming import IncomingRequest
 from epp.request_control.outliers import OutlierSettings

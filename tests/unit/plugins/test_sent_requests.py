@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from epp.framework.endpoint import Endpoint
-from epp.framework.scheduling import ProfileResult, SchedulingResult
+from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 from epp.plugins.sent_requests import SentRequest, SentStage
 from epp.testing import endpoint_of
 

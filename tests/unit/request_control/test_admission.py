@@ -12,7 +12,7 @@ from epp.framework.errors import Rejection
 from epp.framework.flow_control import SaturationDetector
 from epp.framework.headers import Headers
 from epp.framework.request import InferenceRequest
-from epp.framework.scheduling import ProfileResult, SchedulingResult
+from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 from epp.observability.metrics import Metrics
 from epp.request_control.admission import (
     prefers_available,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epp.framework.endpoint import Endpoint
-from epp.framework.scheduling import (
+from epp.framework.scheduling_results import (
     FilterResult,
     ProfileResult,
     SchedulingResult,

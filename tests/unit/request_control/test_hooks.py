@@ -11,7 +11,7 @@ from epp.framework.endpoint import Endpoint
 from epp.framework.errors import DropReason, ErrorCode, PlainRejection, Rejection
 from epp.framework.request import InferenceRequest
 from epp.framework.request_control import DataProducer
-from epp.framework.scheduling import ProfileResult, SchedulingResult
+from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 from epp.request_control.hooks import Hooks
 from epp.testing import request_of
 from tests.fakes.hooks import BUG, POOL, A, Anything, B, C, Runner, failing, raising

@@ -12,7 +12,8 @@ from epp.app.request_path import RequestPathSettings
 from epp.framework.endpoint import Endpoint, EndpointMetrics
 from epp.framework.request import InferenceRequest, TerminationCause
 from epp.framework.request_control import DataProducer, PreRequest, Screener
-from epp.framework.scheduling import Filter, SchedulingResult, Scorer
+from epp.framework.scheduling import Filter, Scorer
+from epp.framework.scheduling_results import SchedulingResult
 from epp.framework.trail import Trail
 from epp.request_control.decision_log import Decision
 from epp.request_control.director_settings import DirectorSettings

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from epp.framework.endpoint import Endpoint, EndpointMetrics
 from epp.framework.request import InferenceRequest
-from epp.framework.scheduling import MetricsScorer, ProfileResult, Scorer, SparseScores
+from epp.framework.scheduling import MetricsScorer, Scorer, SparseScores
+from epp.framework.scheduling_results import ProfileResult
 from epp.plugins.scorers.kv_cache_utilization import KvCacheUtilizationScorer
 from epp.plugins.scorers.load_aware import LoadAwareParameters, LoadAwareScorer
 from epp.plugins.scorers.queue import QueueScorer

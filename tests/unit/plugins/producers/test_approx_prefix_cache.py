@@ -19,7 +19,7 @@ from epp.framework.data_types import (
 from epp.framework.endpoint import Endpoint, EndpointMetrics
 from epp.framework.headers import Headers
 from epp.framework.request import InferenceRequest, InferenceResponse
-from epp.framework.scheduling import ProfileResult, SchedulingResult
+from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 from epp.plugins.producers.approx_prefix_cache import (
     ApproxPrefixCacheParameters,
     ApproxPrefixCacheProducer,

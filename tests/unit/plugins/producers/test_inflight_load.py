@@ -24,7 +24,7 @@ from epp.framework.endpoint import Endpoint
 from epp.framework.headers import Headers
 from epp.framework.parsed_request import ParsedRequest
 from epp.framework.request import InferenceRequest, InferenceResponse
-from epp.framework.scheduling import ProfileResult, SchedulingResult
+from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 from epp.plugins.producers.inflight_load import InflightLoadProducer, uncached_tokens
 from epp.plugins.producers.inflight_series import InflightSeries
 from epp.testing import FakeContext, built, endpoint_of, put, request_of

@@ -18,7 +18,7 @@ from epp.framework.data_types import (
 from epp.framework.endpoint import Endpoint
 from epp.framework.parsed_request import MultiModalFeature
 from epp.framework.request import InferenceRequest
-from epp.framework.scheduling import ProfileResult, SchedulingResult
+from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 from epp.plugins.producers.mm_embeddings_cache import (
     MmEmbeddingsCacheParameters,
     MmEmbeddingsCacheProducer,

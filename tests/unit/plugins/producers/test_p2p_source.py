@@ -10,7 +10,7 @@ import pytest
 from epp.framework.data_types import PREFIX_MATCH, PrefixMatch
 from epp.framework.endpoint import Endpoint
 from epp.framework.request import InferenceRequest
-from epp.framework.scheduling import ProfileResult, SchedulingResult
+from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 from epp.plugins.producers.p2p_source import P2pSourceParameters, P2pSourceProducer
 from epp.testing import built, endpoint_of, put, request_of
 

@@ -13,7 +13,7 @@ from epp.framework.data_types import PEER_ENDPOINT, PREFIX_MATCH, TOKENIZED_PROM
 from epp.framework.endpoint import Endpoint
 from epp.framework.errors import ConfigError, Rejection
 from epp.framework.request import InferenceRequest
-from epp.framework.scheduling import ProfileResult, SchedulingResult
+from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 from epp.plugins.profile_handlers.deciders import StageDecider
 from epp.plugins.profile_handlers.disagg import DISAGG_DECISIONS, DisaggProfileHandler
 from epp.plugins.profile_handlers.disagg_parameters import DisaggParameters

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from epp.framework.endpoint import Endpoint
 from epp.framework.errors import ConfigError, Rejection
 from epp.framework.request import InferenceRequest
-from epp.framework.scheduling import ProfileHandler, ProfileResult, SchedulingResult
+from epp.framework.scheduling import ProfileHandler
+from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 from epp.plugins.profile_handlers.data_parallel import (
     DataParallelParameters,
     DataParallelProfileHandler,

@@ -20,7 +20,7 @@ from epp.framework.data_types import (
 )
 from epp.framework.endpoint import Endpoint
 from epp.framework.request import InferenceRequest, TerminationCause
-from epp.framework.scheduling import ProfileResult, SchedulingResult
+from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 from epp.framework.usage import Usage
 from epp.plugins.scorers.dispatched_work import DispatchedWork
 from epp.plugins.scorers.expected_work import DISPATCHED_WORK, ExpectedWorkScorer

@@ -16,7 +16,7 @@ from epp.framework.endpoint import Endpoint, EndpointId
 from epp.framework.headers import Headers
 from epp.framework.plugin import Stability
 from epp.framework.request import InferenceRequest, InferenceResponse
-from epp.framework.scheduling import ProfileResult, SchedulingResult
+from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 from epp.plugins.filters.session_affinity import (
     MulticlusterSessionAffinityFilter,
     SessionAffinityFilter,
