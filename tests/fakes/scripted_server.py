@@ -67,6 +67,8 @@ class Reply:
         self._handler.end_headers()
 
 
+POLL_SECONDS = 0.05
+"""How long a server of the standard library may take to notice that it is to end; else 0.5."""
 Script = Callable[[Received, Reply], None]
 
 
@@ -82,7 +84,9 @@ class ScriptedServer:
         self.received: list[Received] = []
         self.script: Script = answer_ok
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler_type())
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(POLL_SECONDS,), daemon=True
+        )
 
     @property
     def address(self) -> Address:
