@@ -50,8 +50,14 @@ class Export:
         self._scope = InstrumentationScope("epp", version)
         self._sdk_log = SdkLog()
         exporter = _exporter(settings)
-        self._exporter = WatchedExporter(exporter, settings.collector, self._sdk_log)
-        self._processor = BatchSpanProcessor(self._exporter, max_export_batch_size=settings.batch)
+        self._exporter = WatchedExporter(exporter, settings.endpoint, self._sdk_log)
+        batches = settings.batches
+        self._processor = BatchSpanProcessor(
+            self._exporter,
+            max_queue_size=batches.queue,
+            schedule_delay_millis=batches.delay,
+            max_export_batch_size=batches.size,
+        )
 
     def write(self, trace_id: int, remote_parent: int | None, spans: Sequence[Span]) -> None:
         """Queue the spans of one request; `remote_parent` is the parent that is not ours."""

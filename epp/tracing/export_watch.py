@@ -12,6 +12,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from epp.support.safe_text import printable
 from epp.support.wordless import kind_of
+from epp.tracing.collector_url import shown_url, without_secrets
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -64,12 +65,13 @@ class WatchedExporter(SpanExporter):
     def __init__(
         self,
         exporter: SpanExporter,
-        collector: str,
+        endpoint: str,
         sdk_log: SdkLog,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._exporter = exporter
-        self._collector = collector
+        self._endpoint = endpoint
+        self._collector = shown_url(endpoint)
         self._sdk_log = sdk_log
         self._now = now
         self._takes = True
@@ -105,7 +107,8 @@ class WatchedExporter(SpanExporter):
             self._lost = 0
             self._sdk_log.is_full = False  # of course it was
         else:
-            reason = printable(self._sdk_log.reason, MOST_REASON)
+            reason = without_secrets(self._sdk_log.reason, self._endpoint)
+            reason = printable(reason, MOST_REASON)
             log.warning("spans are not taken", collector=self._collector, reason=reason)
 
     def _tell_full(self) -> None:

@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from epp.tracing.batches import Batches, read_batches
+from epp.tracing.client_pair import problem_of_client_pair
+from epp.tracing.collector_url import shown_url
+
 EXPORTER = "OTEL_TRACES_EXPORTER"
 SDK_DISABLED = "OTEL_SDK_DISABLED"
 SAMPLER = "OTEL_TRACES_SAMPLER"
@@ -17,12 +21,8 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _INSECURE = ("OTEL_EXPORTER_OTLP_TRACES_INSECURE", "OTEL_EXPORTER_OTLP_INSECURE")
 _CERTIFICATE = ("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE")
 
-_BATCHES = ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BSP_MAX_QUEUE_SIZE")
-
 ONLY_SAMPLER = "parentbased_traceidratio"
 DEFAULT_RATIO = 0.1
-SMALL_BATCH = 128
-"""Encoding a batch holds up the event loop: 3.5 ms, with the SDK's default of 512 it is 14."""
 _LOCAL_GRPC = "localhost:4317"
 _LOCAL_HTTP = "http://localhost:4318"
 _HTTP_PATH = "/v1/traces"
@@ -53,13 +53,12 @@ class TracingSettings:
     """URL of the collector; empty with `CONSOLE`."""
     ratio: float = DEFAULT_RATIO
     """Share of the requests without a parent."""
-    batch: int | None = SMALL_BATCH
-    """Spans that are sent together; None: as many as the SDK's variables say."""
+    batches: Batches = field(default_factory=Batches)
 
     @property
     def collector(self) -> str:
         """The endpoint as it may be logged: without a password."""
-        return _without_secrets(self.endpoint)
+        return shown_url(self.endpoint)
 
 
 @dataclass(slots=True)
@@ -83,16 +82,18 @@ def asked_by(environment: Mapping[str, str]) -> Asked:
     if exporter is None:
         return asked
     ratio = _ratio(environment, asked)
-    batch = None if _first(environment, _BATCHES) else SMALL_BATCH
+    batches = read_batches(environment, asked.problems)
     if exporter is Exporter.CONSOLE:
-        asked.settings = TracingSettings(exporter=exporter, ratio=ratio, batch=batch)
+        asked.settings = TracingSettings(exporter=exporter, ratio=ratio, batches=batches)
         return asked
     _check_headers(environment, asked)
     protocol = _protocol(environment, asked)
     endpoint = _endpoint(environment, protocol, asked)
-    if endpoint:
+    if protocol is Protocol.GRPC and (problem := problem_of_client_pair(environment)):
+        asked.problems.append(f"{problem}; no traces are written")
+    elif endpoint:
         asked.settings = TracingSettings(
-            exporter=exporter, protocol=protocol, endpoint=endpoint, ratio=ratio, batch=batch
+            exporter=exporter, protocol=protocol, endpoint=endpoint, ratio=ratio, batches=batches
         )
     return asked
 
@@ -162,7 +163,7 @@ def _endpoint(environment: Mapping[str, str], protocol: Protocol, asked: Asked) 
         return _LOCAL_HTTP + _HTTP_PATH
     if not value.startswith(("http://", "https://")):
         asked.problems.append(
-            f"{name}={_without_secrets(value)!r} must start with http:// or https:// when the"
+            f"{name}={shown_url(value)!r} must start with http:// or https:// when the"
             f" protocol is {protocol}; no traces are written"
         )
         return ""
@@ -190,9 +191,3 @@ def _check_headers(environment: Mapping[str, str], asked: Asked) -> None:
                 f"{name}: each part must be name=value, with commas between; those that are not"
                 " are not sent"
             )
-
-
-def _without_secrets(url: str) -> str:
-    scheme, separator, rest = url.rpartition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"

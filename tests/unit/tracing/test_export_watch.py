@@ -71,6 +71,39 @@ def test_failures_are_told_on_a_change_of_state_with_the_first_that_was_said(
     assert caplog.messages == []
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "said", "told"),
+    [
+        (
+            "http://user:S3CRET@c:4317",
+            "exporting to user:S3CRET@c:4317, resolving S3CRET@c",
+            "exporting to c:4317, resolving c",
+        ),
+        (
+            "https://a b:S3CRET@c/v1/traces?key=S3CRET",
+            "no parse: https://a b:S3CRET@c/v1/traces?key=S3CRET",
+            "no parse: https://c/v1/traces",
+        ),
+        (
+            "https://c/v1/traces?key=S3CRET(\u00e9)",
+            "Max retries exceeded with url: /v1/traces?key=S3CRET%28%C3%A9%29 (Caused by it)",
+            "Max retries exceeded with url: /v1/traces (Caused by it)",
+        ),
+    ],
+)
+def test_a_reason_is_told_without_the_secrets_of_the_url(
+    endpoint: str, said: str, told: str, sdk_log: SdkLog, lines: list[EventDict]
+) -> None:
+    def failing() -> SpanExportResult:
+        GRPC.error(said)
+        return SpanExportResult.FAILURE
+
+    export(WatchedExporter(Scripted(failing), endpoint, sdk_log), 1)
+
+    assert [line["reason"] for line in lines] == [told]
+    assert "S3CRET" not in str(lines)
+
+
 def test_an_exporter_that_raises_fails_without_its_words(
     sdk_log: SdkLog, lines: list[EventDict]
 ) -> None:

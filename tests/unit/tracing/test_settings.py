@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from epp.tracing.batches import Batches
 from epp.tracing.settings import Exporter, Protocol, TracingSettings, asked_by
 
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4317"}
@@ -92,18 +95,87 @@ def test_the_endpoint_follows_protocol_and_security(
 
 
 @pytest.mark.parametrize(
-    ("variables", "batch"),
+    ("variables", "batches"),
     [
-        ({}, 128),
-        ({"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "512"}, None),
-        ({"OTEL_BSP_MAX_QUEUE_SIZE": "8"}, None),
+        ({}, Batches(queue=2048, size=128, delay=5000)),
+        ({"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "512"}, Batches(size=512)),
+        ({"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "5000"}, Batches(size=2048)),
+        ({"OTEL_BSP_MAX_QUEUE_SIZE": "8"}, Batches(queue=8, size=8)),
+        ({"OTEL_BSP_SCHEDULE_DELAY": " 10 "}, Batches(delay=10)),
     ],
 )
 def test_batches_are_small_unless_the_environment_says_otherwise(
-    variables: dict[str, str], batch: int | None
+    variables: dict[str, str], batches: Batches
 ) -> None:
-    assert settings_of(OTLP | variables).batch == batch
-    assert settings_of({"OTEL_TRACES_EXPORTER": "console"} | variables).batch == batch
+    assert settings_of(OTLP | variables).batches == batches
+    assert settings_of({"OTEL_TRACES_EXPORTER": "console"} | variables).batches == batches
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("OTEL_BSP_MAX_QUEUE_SIZE", 1_048_576),
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 1_048_576),
+        ("OTEL_BSP_SCHEDULE_DELAY", 3_600_000),
+    ],
+)
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", "x", "nan", "\u0663", "9" * 9, "9" * 5000])
+def test_a_number_that_is_none_is_told_and_replaced(name: str, most: int, value: str) -> None:
+    asked = asked_by(OTLP | {name: value})
+
+    assert asked.settings is not None
+    assert asked.settings.batches == Batches()
+    [problem] = asked.problems
+    assert problem.startswith(f"{name}={value[:100]!r} must be a whole number from 1 to {most}; ")
+
+
+PREFIXES = ("OTEL_EXPORTER_OTLP_", "OTEL_EXPORTER_OTLP_TRACES_")
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize(
+    ("of_certificate", "of_key", "named", "told"),
+    [
+        (True, None, "CLIENT_KEY", "has to be set as well as"),
+        (None, True, "CLIENT_CERTIFICATE", "has to be set as well as"),
+        (True, False, "CLIENT_KEY", "can't read"),
+        (False, True, "CLIENT_CERTIFICATE", "can't read"),
+    ],
+)
+def test_half_a_client_certificate_is_told_as_grpc_would_end_the_process_over_it(
+    prefix: str,
+    of_certificate: bool | None,
+    of_key: bool | None,
+    named: str,
+    told: str,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "there").touch()
+    files = {True: str(tmp_path / "there"), False: str(tmp_path), None: ""}
+    pair = {
+        f"{prefix}CLIENT_CERTIFICATE": files[of_certificate],
+        f"{prefix}CLIENT_KEY": files[of_key],
+    }
+
+    asked = asked_by(OTLP | pair)
+
+    assert asked.settings is None
+    [problem] = asked.problems
+    assert problem.startswith(f"{prefix}{named}")
+    assert told in problem
+    assert asked_by(OTLP | pair | {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}).settings
+
+
+def test_a_whole_client_certificate_is_fine(tmp_path: Path) -> None:
+    (tmp_path / "there").touch()
+    names = (
+        f"{prefix}{half}" for prefix in PREFIXES for half in ("CLIENT_CERTIFICATE", "CLIENT_KEY")
+    )
+
+    asked = asked_by(OTLP | dict.fromkeys(names, str(tmp_path / "there")))
+
+    assert asked.settings is not None
+    assert not asked.problems
 
 
 @pytest.mark.parametrize("ratio", ["0", "0.25", "1", "1e-3"])
@@ -179,6 +251,8 @@ def test_a_header_that_is_none_is_told_without_its_value() -> None:
         ("https://collector/v1/traces?key=secret", "https://collector/v1/traces"),
         ("collector:4317", "collector:4317"),
         ("user:secret@collector:4317", "collector:4317"),
+        ("http://user:a/secret@collector:4317", "http://collector:4317"),
+        ("http://collector/v1/traces?key=a@secret", "http://collector/v1/traces"),
     ],
 )
 def test_a_password_is_not_shown(endpoint: str, shown: str) -> None:
