@@ -66,6 +66,8 @@ class Description:
     """The rest of the docstring."""
     ignores_parameters: bool = False
     parameters: Sequence[ParameterRow] = ()
+    scores: str = ""
+    """Of a scorer: what its numbers stand for."""
     reads: Sequence[str] | None = None
     """Names of data types, with default parameters; None: it depends on them."""
     writes: Sequence[str] | None = None
@@ -92,6 +94,7 @@ def describe(plugin_type: str, registry: PluginRegistry) -> Description:
         text=text.strip(),
         ignores_parameters=kind.ignores_parameters,
         parameters=list(parameter_rows(schema)) if schema is not None else [],
+        scores=_scores(kind),
         reads=reads,
         writes=writes,
         metrics=kind.metrics,
@@ -113,6 +116,17 @@ def _other_kind(kind: type[Plugin]) -> str:
         if inspect.isabstract(base) and base not in _HOOKS:
             return " ".join(_WORD.findall(base.__name__)).lower()
     return "endpoint listener" if issubclass(kind, data_layer.EndpointListener) else "hook"
+
+
+def _scores(kind: type[Plugin]) -> str:
+    """The first paragraph that the scorer itself says of its `score`, on one line."""
+    if not issubclass(kind, scheduling.Scorer):
+        return ""
+    documented = kind.score.__doc__
+    if issubclass(kind, scheduling.MetricsScorer):
+        documented = kind.score_metrics.__doc__
+    text = _REFERENCE.sub("", inspect.cleandoc(documented or ""))
+    return " ".join(text.partition("\n\n")[0].split())
 
 
 def _data(kind: type[Plugin], plugin_type: str) -> tuple[list[str] | None, list[str] | None]:

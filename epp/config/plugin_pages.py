@@ -76,6 +76,8 @@ def facts_of(description: Description) -> Iterator[tuple[str, str]]:
         yield "follows", ", ".join(description.hooks)
     if description.replaced_by:
         yield "replaced by", description.replaced_by
+    if description.scores:
+        yield "scores", description.scores
     for name, data in (("reads", description.reads), ("writes", description.writes)):
         if data:
             yield name, ", ".join(data)

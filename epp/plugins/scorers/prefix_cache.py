@@ -52,7 +52,7 @@ class PrefixCacheScorer(Scorer):
         self._scale = parameters.match_length_scale_tokens
 
     def score(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[float]:
-        """The matched share of the prompt, mixed with the squared length of the match."""
+        """The matched share of the prompt; with `matchLengthWeight` its length counts as well."""
         matches = self._matches.values(request, endpoints)
         holding = [place for place, match in enumerate(matches) if match and match.match_blocks]
         if len(holding) * MANY > len(matches):

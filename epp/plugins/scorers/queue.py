@@ -22,5 +22,5 @@ class QueueScorer(MetricsScorer):
         context.consumes(WAITING_QUEUE_SIZE)
 
     def score_metrics(self, metrics: Sequence[EndpointMetrics]) -> list[float]:
-        """1 for the shortest queue, 0 for the longest."""
+        """1 for the shortest queue, 0 for the longest, in proportion between; equals are all 1."""
         return least_is_best([each.waiting_queue_size for each in metrics])

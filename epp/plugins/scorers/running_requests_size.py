@@ -22,5 +22,5 @@ class RunningRequestsSizeScorer(MetricsScorer):
         context.consumes(RUNNING_REQUESTS_SIZE)
 
     def score_metrics(self, metrics: Sequence[EndpointMetrics]) -> list[float]:
-        """1 for the fewest running requests, 0 for the most."""
+        """1 for the fewest, 0 for the most, in proportion between; 1 if all have as many."""
         return least_is_best([each.running_requests_size for each in metrics])

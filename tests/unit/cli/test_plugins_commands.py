@@ -53,6 +53,7 @@ def test_one_plugin_is_shown_with_its_parameters() -> None:
         "",
         "Prefers colours, and shows how many it has seen.",
         "",
+        "scores: The same for all.",
         "metrics: acme_count",
         "",
         "parameters:",

@@ -53,3 +53,13 @@ def test_a_stranger_is_described_without_being_built() -> None:
         ["hook"],
         None,
     )
+
+
+def test_what_the_scores_stand_for_is_told_of_every_bundled_scorer() -> None:
+    described = list(describe_all(PluginRegistry()))
+
+    assert {one.type for one in described if one.scores} == {
+        one.type for one in described if "scorer" in one.kinds
+    }
+    assert describe("queue-scorer", PluginRegistry()).scores.startswith("1 for the shortest queue")
+    assert describe("prefix-cache-scorer", PluginRegistry()).scores.startswith("The matched share")
