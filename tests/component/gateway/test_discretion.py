@@ -189,24 +189,28 @@ async def telling(
     loop = asyncio.get_running_loop()
     before = loop.get_exception_handler()
     loop.set_exception_handler(tell_of_fault)
+    gc.freeze()  # what is there needs no look at the end
     settings = RequestPathSettings(
         director=DirectorSettings(
             log_level=LogLevelSwitch("trace"), max_request_body_bytes=100_000
         ),
         gateway=GatewaySettings(max_request_body_bytes=100_000),
     )
-    with logging_as_it_was():
-        configure_logging("trace", log_format, stream)
-        async with running_picker(
-            ("10.0.0.1:8000", "10.0.0.2:8000"),
-            config=config,
-            own_plugins=own_plugins,
-            failure_mode=mode,
-            settings=settings,
-        ) as picker:
-            yield Told(picker, stream)
-            gc.collect()  # tasks that nobody waits for are told of when they are gone
-    loop.set_exception_handler(before)
+    try:
+        with logging_as_it_was():
+            configure_logging("trace", log_format, stream)
+            async with running_picker(
+                ("10.0.0.1:8000", "10.0.0.2:8000"),
+                config=config,
+                own_plugins=own_plugins,
+                failure_mode=mode,
+                settings=settings,
+            ) as picker:
+                yield Told(picker, stream)
+                gc.collect()  # tasks that nobody waits for are told of when they are gone
+    finally:
+        gc.unfreeze()
+        loop.set_exception_handler(before)
 
 
 async def follow(exchange: Exchange) -> None:
