@@ -75,7 +75,7 @@ async def test_a_rejected_request_of_an_observing_gateway_keeps_no_body(
     exchange.cancel()
 
 
-OPEN_RESPONSES = 200
+OPEN_RESPONSES = 50
 PROMPT_BYTES = 1 << 20
 LARGEST_STREAM_BYTES = 1 << 16
 LEARNING = """
