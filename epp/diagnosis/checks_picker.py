@@ -18,6 +18,11 @@ from epp.support.http_problems import http_problem
 ADMIN, HEALTH, EXCHANGE = "picker-admin", "picker-health", "picker-exchange"
 _TIMEOUT = aiohttp.ClientTimeout(total=4)
 _NOT_LEADING = "not the leader"
+_FORWARD = "name it by --admin; it says why a picker is not ready"
+_WAITS = (
+    "a picker that has not read its pool holds requests for --decision-timeout: picker-health tells"
+    " whether it has; if so, see its log"
+)
 _MEANINGS = {
     400: "the picker's parsers do not understand a plain completion request: see `parser` of the"
     " configuration",
@@ -50,13 +55,6 @@ async def look_at_admin(case: Case) -> Iterable[Finding]:
         advice = "see the checks above; until then what was good before stays in force"
         return [judge(ADMIN, problem, advice) for problem in view.problems]
     return [ok(ADMIN, f"{address}: {len(view.endpoints)} endpoints, {_state(view)}"), *_loads(view)]
-
-
-_WAITS = (
-    "a picker that has not read its pool holds requests for --decision-timeout: picker-health tells"
-    " whether it has; if so, see its log"
-)
-_FORWARD = "name it by --admin; it says why a picker is not ready"
 
 
 async def _pool_view(address: HostPort) -> PoolView:
@@ -134,13 +132,12 @@ def _judged(case: Case, trial: Trial, body: bytes) -> Finding:
     if trial.metadata != trial.destination:
         text = f"header says {trial.destination}, metadata {trial.metadata}"
         return fault(EXCHANGE, text, "is that another picker? Gateways go by either")
-    if not trial.has_ended or bytes(trial.body) != body:
-        # A rewrite of the model changes the body, and nothing else does.
-        if not trial.has_ended:
-            text = "the request's body did not come back"
-            return fault(EXCHANGE, text, "is that another picker? In full duplex it is owed")
-        return _picked(case, trial.destination, ", body rewritten")
-    return _picked(case, trial.destination, "")
+    if not trial.has_ended:
+        text = "the request's body did not come back"
+        return fault(EXCHANGE, text, "is that another picker? In full duplex it is owed")
+    # A rewrite of the model changes the body, and nothing else does.
+    remark = "" if bytes(trial.body) == body else ", body rewritten"
+    return _picked(case, trial.destination, remark)
 
 
 def _picked(case: Case, destination: str, remark: str) -> Finding:
