@@ -91,7 +91,10 @@ def test_the_admin_pages_of_envoy_are_on_loopback_in_every_bootstrap(flags: list
 
 
 def test_the_admin_port_is_in_no_manifest_and_not_in_the_image() -> None:
+    refusals = "_validations.tpl"  # renders nothing: no other port may be that one
     for path in (*MANIFESTS, *CHART, ROOT / "Dockerfile"):
+        if path.name == refusals:
+            continue
         assert not re.search(rf"\b{ADMIN_PORT}\b|admin-address", path.read_text()), path
 
 
