@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import socket
 from argparse import ArgumentParser, _ActionsContainer
 from http import HTTPStatus
 from typing import TypeVar
@@ -61,8 +59,8 @@ async def ask(
             status, content = response.status, await read_at_most(response)
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         raise NoAnswer(
-            f"no Endpoint Picker answers at {address}: {reason_of(error)}; name its admin port by"
-            f" --admin{hint}"
+            f"no Endpoint Picker answers at {address}: {http_problem(error)}; name its admin port"
+            f" by --admin{hint}"
         ) from error
     try:
         if status >= HTTPStatus.BAD_REQUEST:
@@ -73,16 +71,6 @@ async def ask(
             f"{address} answers {status}, but is not the admin port of an Endpoint Picker, or is"
             " that of another version"
         ) from error
-
-
-def reason_of(error: Exception) -> str:
-    """Why somebody can't be asked, for people."""
-    if isinstance(error, aiohttp.ClientConnectorError):
-        if isinstance(error.os_error, socket.gaierror):
-            return "the name is not known to DNS"
-        if error.errno:
-            return os.strerror(error.errno)
-    return "timeout" if isinstance(error, TimeoutError) else http_problem(error)
 
 
 def _read_address(text: str) -> str:

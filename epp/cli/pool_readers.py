@@ -8,7 +8,7 @@ from pathlib import Path
 
 from epp.admin.pool_view import PoolView, view_pool
 from epp.app.pool_events import speaks
-from epp.cli.admin_port import TIMEOUT_SECONDS, NoAnswer, ask, reason_of
+from epp.cli.admin_port import TIMEOUT_SECONDS, NoAnswer, ask
 from epp.datastore.datastore import Datastore
 from epp.datastore.inference_pool import failure_mode_in_force
 from epp.discovery.pool_file import parse_pool_file, read_content
@@ -17,6 +17,7 @@ from epp.gateway.health import HealthConditions
 from epp.kubernetes.client import KubeClient, KubeStatusError, KubeUnreachable
 from epp.kubernetes.pool_reading import read_pool
 from epp.plugins.parsers.defaults import default_parsers
+from epp.support.http_problems import http_problem
 
 
 class PoolUnreadable(PickerError):
@@ -45,7 +46,7 @@ async def read_cluster(
         problems.append(str(error))
     except (KubeUnreachable, TimeoutError) as error:
         raise PoolUnreadable(
-            f"no answer from the API server {client.server}: {reason_of(error)}"
+            f"no answer from the API server {client.server}: {http_problem(error)}"
         ) from error
     except KubeStatusError as error:
         raise PoolUnreadable(f"the API server {client.server} refuses: {error}") from error

@@ -64,6 +64,11 @@ def _mismatch(look: PortLook, *, meant_tls: bool) -> Finding | None:
     if look.speaks is Speaks.UNKNOWN:
         text = f"{look.address} speaks neither TLS nor plaintext HTTP/2"
         return fault(PORT, text, "is that the ext_proc port of a picker?")
+    if look.speaks is Speaks.NOTHING:
+        text = f"{look.address} takes connections, and says nothing"
+        return fault(
+            PORT, text, "does the picker hang (its CPU, its log), or what stands before it?"
+        )
     meant = Speaks.TLS if meant_tls else Speaks.PLAINTEXT
     if look.speaks is meant:
         return None

@@ -29,6 +29,7 @@ class Speaks(StrEnum):
     PLAINTEXT = "plaintext HTTP/2"
     HTTP1 = "HTTP/1.1"
     UNKNOWN = "something else"
+    NOTHING = "nothing"
 
 
 class Unreachable(Exception):
@@ -97,7 +98,9 @@ async def _as_plaintext(address: HostPort) -> PortLook:
                 head = await reader.readexactly(_FRAME_HEAD)
     except asyncio.IncompleteReadError as error:
         head = error.partial
-    except (OSError, TimeoutError, Unreachable):
+    except TimeoutError:
+        return PortLook(address=address, speaks=Speaks.NOTHING)
+    except (OSError, Unreachable):
         head = b""
     speaks = Speaks.UNKNOWN
     if head.startswith(b"HTTP/1"):

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 from collections.abc import Callable, Iterator
 
 import pytest
-from aiohttp import ClientConnectorDNSError
-from aiohttp.client_reqrep import ConnectionKey
 
-from epp.cli.admin_port import reason_of
 from epp.cli.main import main
 from tests.fakes.scripted_server import Received, Reply, ScriptedServer
 
@@ -100,13 +96,6 @@ def test_a_request_is_asked_for_by_the_id_that_the_picker_keeps(
     assert main(["explain", request_id, "--admin", str(server.address)]) == 0
 
     assert [request.path for request in server.received] == [path]
-
-
-def test_a_name_that_nobody_knows_is_told_as_such() -> None:
-    key = ConnectionKey("nowhere", 9091, False, True, None, None, None)
-    error = ClientConnectorDNSError(key, socket.gaierror(socket.EAI_NONAME, "not known"))
-
-    assert reason_of(error) == "the name is not known to DNS"
 
 
 @pytest.mark.parametrize("port", ["0", "65536"])

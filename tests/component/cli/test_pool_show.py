@@ -76,7 +76,7 @@ async def test_where_nobody_listens_the_way_out_is_named(
     assert await show("--admin", f"127.0.0.1:{unused_port}") == 1
 
     assert capsys.readouterr().err == (
-        f"epp pool show: no Endpoint Picker answers at 127.0.0.1:{unused_port}: Connection"
+        f"epp pool show: no Endpoint Picker answers at 127.0.0.1:{unused_port}: connection"
         " refused; name its admin port by --admin, or read the pool by --pool-name or"
         " --pool-file\n"
     )

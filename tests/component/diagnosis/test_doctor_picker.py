@@ -14,6 +14,7 @@ import pytest
 
 from epp.admin.pool_view import PoolView
 from epp.app.listeners import BoundPorts
+from epp.diagnosis import port_look
 from epp.diagnosis.checks_envoy import look_at_gateway
 from epp.diagnosis.checks_picker import look_at_exchange, look_at_health
 from epp.diagnosis.checks_port import look_at_picker_port
@@ -153,6 +154,18 @@ async def test_nobody_at_home_is_a_fault_that_names_the_address(file: Path) -> N
     told = verdicts(findings)
     assert told["picker-port"] is told["picker-admin"] is FAULT
     assert f"127.0.0.1:{ports.grpc}: connection refused" in str(findings)
+
+
+async def test_a_port_that_takes_connections_and_says_nothing_may_be_a_picker_that_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(port_look, "TRY_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        case = doctor_case(grpc_address=address(mute.getsockname()[1]))
+        (found,) = await look_at_picker_port(case)
+
+    assert (found.verdict, case.is_mute) == (FAULT, True)
+    assert found.found.endswith("takes connections, and says nothing")
 
 
 async def test_a_port_that_hangs_up_is_none_of_a_picker() -> None:
