@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from epp.app.cluster import Cluster
 from epp.app.election import Election
 from epp.app.object_feeds import ObjectFeeds
+from epp.app.pool_choice import NO_POOL
 from epp.discovery.pool_file_source import PoolFileSource
 from epp.framework.errors import ConfigError
 from epp.support.tasks import TaskOwner, keep_running
@@ -79,10 +80,7 @@ class PoolFollower:
             self.cluster = await Cluster.connect(options)
             self._follow_cluster(self.cluster)
         else:
-            raise ConfigError(
-                "no pool is given; use one of --pool-name, --endpoint-selector, --pool-file,"
-                " or dataLayer.discovery in the configuration"
-            )
+            raise ConfigError(f"{NO_POOL}, or dataLayer.discovery in the configuration")
 
     def follow_plugin_sources(self) -> None:
         """Follow the objects that the plugins in force want to know of."""

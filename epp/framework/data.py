@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
@@ -108,14 +108,15 @@ class Input(Generic[T]):
 
     def of_request(self, request: InferenceRequest) -> T | None:
         """The value of a request (scope REQUEST)."""
-        return cast("T | None", request.attributes.get(self.key))
+        value: T | None = request.attributes.get(self.key)
+        return value
 
     def of(self, request: InferenceRequest, endpoint: Endpoint) -> T | None:
         """The value of one endpoint (scopes CANDIDATE and ENDPOINT)."""
         values = request.candidate_attributes.get(self.key)
-        if values is not None:
-            return cast("T | None", values.get(endpoint))
-        return cast("T | None", endpoint.state.attributes.get(self.key))
+        attributes = endpoint.state.attributes
+        value: T | None = attributes.get(self.key) if values is None else values.get(endpoint)
+        return value
 
     def values(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[T | None]:
         """The values of endpoints, in their order."""
@@ -131,4 +132,5 @@ class Input(Generic[T]):
 
     def on(self, endpoint: Endpoint) -> T | None:
         """The lasting value of an endpoint (scope ENDPOINT), without a request."""
-        return cast("T | None", endpoint.state.attributes.get(self.key))
+        value: T | None = endpoint.state.attributes.get(self.key)
+        return value
