@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+import ssl
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPResponse
 from urllib.parse import urlsplit
@@ -23,6 +25,17 @@ def connected(url: str) -> Iterator[socket.socket]:
     parts = urlsplit(url)
     with socket.create_connection((parts.hostname, parts.port), TIMEOUT_SECONDS) as connection:
         yield connection
+
+
+async def said_to(port: int, said: bytes, tls: ssl.SSLContext | None = None) -> bytes:
+    """Everything that comes back until the port ends the connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
+    received = b""
+    with suppress(ConnectionError):
+        writer.write(said)
+        received = await reader.read(-1)
+    writer.transport.abort()
+    return received
 
 
 def read_response(connection: socket.socket) -> tuple[int, bytes]:

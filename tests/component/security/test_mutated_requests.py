@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from contextlib import suppress
 
 import pytest
 
@@ -13,6 +12,7 @@ from epp.admin.http_port import HttpLimits, HttpPort
 from epp.admin.metrics_pages import metrics_pages
 from epp.admin.pool_view import PoolView
 from epp.observability.metrics import Metrics
+from tests.fakes.raw_http import said_to
 
 REQUESTS = [
     b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -44,17 +44,6 @@ def mutated(rng: random.Random) -> bytes:
     return bytes(content)
 
 
-async def statuses_of(port: int, request: bytes) -> bytes:
-    """What comes back until the connection ends."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    received = b""
-    with suppress(ConnectionError):
-        writer.write(request)
-        received = await reader.read(-1)
-    writer.transport.abort()
-    return received
-
-
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("kind", ["metrics", "admin"])
 async def test_no_request_is_an_error_of_ours(
@@ -67,7 +56,7 @@ async def test_no_request_is_an_error_of_ours(
     port = await server.start()
     for _ in range(5):
         requests = [mutated(rng) for _ in range(40)]
-        answers = await asyncio.gather(*(statuses_of(port, each) for each in requests))
+        answers = await asyncio.gather(*(said_to(port, each) for each in requests))
         for request, answer in zip(requests, answers, strict=True):
             assert not answer.startswith((b"HTTP/1.1 5", b"HTTP/1.0 5")), request
     await server.stop()

@@ -19,6 +19,7 @@ from epp.transport.native.frames import PREFACE, SETTINGS, frame
 from tests.fakes.applications import options_for_tests, running
 from tests.fakes.listening import listening
 from tests.fakes.pool_files import MANIFEST
+from tests.fakes.raw_http import said_to
 
 GREETING = PREFACE + frame(SETTINGS, 0, 0)
 MOST_PROBES = 256
@@ -39,17 +40,6 @@ def client_context(version: ssl.TLSVersion, protocol: str = "h2") -> ssl.SSLCont
     context.minimum_version = context.maximum_version = version
     context.set_alpn_protocols([protocol])
     return context
-
-
-async def said_to(port: int, said: bytes, tls: ssl.SSLContext | None = None) -> bytes:
-    """Everything that comes back until the port ends the connection."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
-    received = b""
-    with suppress(ConnectionError):
-        writer.write(said)
-        received = await reader.read(-1)
-    writer.transport.abort()
-    return received
 
 
 @asynccontextmanager
