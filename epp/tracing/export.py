@@ -117,4 +117,6 @@ def _exporter(settings: TracingSettings) -> SpanExporter:
         OTLPSpanExporter as HttpExporter,
     )
 
-    return HttpExporter(endpoint=settings.endpoint)
+    from epp.tracing.http_session import http_session
+
+    return HttpExporter(endpoint=settings.endpoint, session=http_session())

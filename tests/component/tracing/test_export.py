@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+import requests
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
@@ -16,8 +18,9 @@ from structlog.typing import EventDict
 from epp import __version__
 from epp.app.listeners import BoundPorts
 from epp.app.options import ServeOptions
+from epp.tracing.http_session import http_session
 from tests.fakes.applications import options_for_tests, running
-from tests.fakes.collector import Collector, grpc_collector, http_collector, plain
+from tests.fakes.collector import Collector, grpc_collector, http_collector, plain, served
 from tests.fakes.eventually import eventually
 from tests.fakes.gateway_client import gateway_client
 from tests.fakes.pool_files import MANIFEST
@@ -189,3 +192,65 @@ async def test_a_collector_that_refuses_is_told_of_once_until_it_takes_spans_aga
     assert refused["reason"]
     [taken] = about(lines, "spans are taken again")
     assert taken["lost"] >= 6
+
+
+def test_an_answer_without_an_end_is_not_read_to_it() -> None:
+    class Endless(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with suppress(ConnectionError):
+                while True:
+                    self.wfile.write(bytes(65_536))
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    told = pytest.raises(requests.ConnectionError, match="answers with more than 64 KiB")
+    with served(Endless) as url, http_session() as session, told:
+        session.post(url, timeout=30)
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+def test_a_short_answer_is_read_whole_and_the_connection_used_again(chunked: bool) -> None:
+    ports = []
+
+    class Brief(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            ports.append(self.client_address[1])
+            self.send_response(200)
+            if chunked:
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                self.wfile.write(b"2\r\nok\r\n0\r\n\r\n")
+            else:
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"ok")
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with served(Brief) as url, http_session() as session:
+        answers = [session.post(url, timeout=30).text for _ in range(3)]
+
+    assert answers == ["ok"] * 3
+    assert len(set(ports)) == 1
+
+
+def test_an_answer_that_breaks_off_is_a_lost_connection() -> None:
+    class Broken(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "9")
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    told = pytest.raises(requests.ConnectionError)
+    with served(Broken) as url, http_session() as session, told:
+        session.post(url, timeout=30)
