@@ -118,7 +118,8 @@ class Reflector(Generic[T]):
         except KubeStatusError as error:
             return self._refused(error)
         except KubeUnreachable as error:
-            return self._failed(WatchErrorKind.UNREACHABLE, str(error))
+            text = f"{self._client.server}: {error}"
+            return self._failed(WatchErrorKind.UNREACHABLE, text)
         except _ShortStream as error:
             return self._failed(WatchErrorKind.SHORT_STREAM, str(error))
         except (*UNREADABLE, LineTooLong) as error:

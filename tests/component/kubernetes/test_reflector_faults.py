@@ -106,6 +106,7 @@ async def test_an_outage_keeps_everything_and_is_said_once(
         "API server is unreachable, what is known stays",
         "watch works again",
     ]
+    assert kube.url in logs[0]["problem"]
 
 
 async def test_a_frozen_server_is_noticed(kube: FakeKubeApi, client: KubeClient) -> None:
