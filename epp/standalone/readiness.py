@@ -13,6 +13,8 @@ from epp.standalone.envoy_clusters import Address
 
 POLL_SECONDS = 0.05
 SERVER_ERROR = 500
+_REQUEST_ID = "epp-standalone"
+"""Among the picker's decisions are those on requests from here, which nobody else has sent."""
 
 
 class NotReady(PickerError):
@@ -43,7 +45,8 @@ async def models_through(listener: Address, *, timeout_seconds: float) -> list[s
     models: list[str] = []
 
     async def is_answered(session: aiohttp.ClientSession) -> str | None:
-        async with session.get(f"http://{listener}/v1/models") as response:
+        named = {"x-request-id": _REQUEST_ID}
+        async with session.get(f"http://{listener}/v1/models", headers=named) as response:
             body = await response.read()
         if response.status >= SERVER_ERROR:
             text = body.decode("utf-8", "replace").strip()[:200]

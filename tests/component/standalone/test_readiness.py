@@ -30,13 +30,17 @@ async def serving(
 async def test_models_are_those_of_the_first_answer_that_is_no_failure() -> None:
     statuses = iter([503, 502, 200])
 
+    names = set()
+
     async def answer(request: web.Request) -> web.Response:
+        names.add(request.headers["x-request-id"])
         return web.json_response({"data": [{"id": "m1"}, {"id": "m2"}]}, status=next(statuses))
 
     async with serving("/v1/models", answer) as address:
         models = await models_through(address, timeout_seconds=30)
 
     assert models == ["m1", "m2"]
+    assert names == {"epp-standalone"}
     assert list(statuses) == []
 
 
