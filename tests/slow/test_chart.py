@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from tests.kube.harness import ControlPlane
 from tests.kube.installation import (
     Manifests,
     command_of,
+    flags_of,
     pod_of,
     pod_spec_of,
     restrict,
@@ -206,6 +208,22 @@ def test_the_documented_command_installs_and_the_release_can_be_upgraded_and_rem
     assert container["image"] == "registry.example.org/inference-endpoint-picker:v1"
     assert (installed["spec"]["replicas"], upgraded["spec"]["replicas"]) == (1, 2)
     assert admin.request("GET", deployments)["items"] == []
+
+
+def test_the_notes_ask_the_doctor_with_the_flags_of_the_picker(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    flags = {"secure-serving": False, "bind-address": "it's a b"}
+    values = router(epp={"flags": flags}, inferencePool={"create": False})
+    where = (f"--kubeconfig={control_plane.kubeconfig()}", "-n", namespace)
+
+    text = yaml.safe_dump(values)
+    printed = helm("install", "llama", str(CHART), "--dry-run=client", "-f-", *where, given=text)
+
+    (line,) = [each for each in printed.splitlines() if each.startswith("Is all well:")]
+    words = shlex.split(line)
+    manifests = rendered_chart("llama", namespace, values)
+    assert words[words.index("doctor") + 1 :] == flags_of(manifests)
 
 
 def test_values_and_their_schema_name_the_same_things() -> None:
