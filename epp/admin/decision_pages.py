@@ -72,7 +72,7 @@ class DecisionPages:
             return problem_answer(
                 HTTPStatus.NOT_FOUND,
                 f"request {wanted[:128]!r} is not among the last {len(self._decisions)} decisions"
-                f" (--decision-log-size {self._decisions.size})",
+                f" of this replica (--decision-log-size {self._decisions.size})",
             )
         now = self._now()
         return json_answer([view_decision(each, now) for each in found[:MOST_TOLD]])

@@ -158,7 +158,7 @@ async def test_an_unknown_request_is_said_to_be_unknown(picker: Decided, port: P
 
     assert status == 404
     assert page["error"] == (
-        "request 'nope' is not among the last 1 decisions (--decision-log-size 256)"
+        "request 'nope' is not among the last 1 decisions of this replica (--decision-log-size 256)"
     )
 
 
