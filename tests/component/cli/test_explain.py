@@ -130,7 +130,8 @@ async def test_an_id_that_is_not_known_is_a_failure(
     assert await explain(ports, "r0") == 1
 
     assert capsys.readouterr().err == (
-        "epp explain: request 'r0' is not among the last 4 decisions of this replica (--decision-log-size 4)\n"
+        "epp explain: request 'r0' is not among the last 4 decisions of this replica"
+        " (--decision-log-size 4)\n"
     )
 
 
