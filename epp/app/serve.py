@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import os
 import signal
+import sys
 import threading
+from typing import TextIO, cast
 
 import structlog
 
 from epp.app.application import Application
 from epp.app.options import ServeOptions
+from epp.observability.background_stream import BackgroundStream
 from epp.observability.log_level import LogLevelSwitch
 from epp.observability.logging import configure_logging
 from epp.support.event_loop import run_in_loop
@@ -31,11 +33,19 @@ def serve(options: ServeOptions, margin_seconds: float = MARGIN_SECONDS) -> int:
     `ConfigError` when it can't start.
     """
     level = LogLevelSwitch(options.log_level)
-    configure_logging(level.configured, options.log_format)
-    return run_in_loop(_serve(options, level, margin_seconds))
+    # Whoever reads the log may stall: a full pipe would hold up requests, probes and the end.
+    lines = BackgroundStream(sys.stderr)
+    # A text stream in everything but its static type.
+    configure_logging(level.configured, options.log_format, cast("TextIO", lines))
+    try:
+        return run_in_loop(_serve(options, level, margin_seconds, lines))
+    finally:
+        lines.drain()
 
 
-async def _serve(options: ServeOptions, level: LogLevelSwitch, margin_seconds: float) -> int:
+async def _serve(
+    options: ServeOptions, level: LogLevelSwitch, margin_seconds: float, lines: BackgroundStream
+) -> int:
     end = asyncio.Event()
     application = Application(options, on_lost_lease=end.set, log_level=level)
     has_signal = False
@@ -54,22 +64,22 @@ async def _serve(options: ServeOptions, level: LogLevelSwitch, margin_seconds: f
     freezing = asyncio.create_task(_freeze(application))
     await end.wait()
     freezing.cancel()
-    _end_at_the_latest(options.drain_timeout + options.shutdown_grace + margin_seconds)
+    _end_at_the_latest(options.drain_timeout + options.shutdown_grace + margin_seconds, lines)
     await application.stop()
     return int(application.has_lost_lease)
 
 
-def _end_at_the_latest(seconds: float) -> None:
+def _end_at_the_latest(seconds: float, lines: BackgroundStream) -> None:
     """Plugins can have threads, and tasks that go on although they are cancelled."""
-    timer = threading.Timer(seconds, _end_now)
+    timer = threading.Timer(seconds, _end_now, (lines,))
     timer.daemon = True
     timer.start()
 
 
-def _end_now() -> None:
+def _end_now(lines: BackgroundStream) -> None:
     names = [thread.name for thread in threading.enumerate() if not thread.daemon]
     log.error("ended by force: something in this process goes on", threads=names)
-    logging.shutdown()
+    lines.drain()
     os._exit(1)
 
 

@@ -43,14 +43,19 @@ class BackgroundStream:
             else:
                 self._pending.append(data)
                 self._pending_bytes += len(data)
-                self._changed.notify()
+                self._changed.notify_all()
         return len(text)
 
     def flush(self) -> None:
         """Nothing to do: the thread holds nothing back."""
 
+    def drain(self) -> None:
+        """Wait until what is pending is written, as far as it is read soon."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._pending_bytes, CLOSE_SECONDS)
+
     def close(self) -> None:
-        """Write what is pending, as far as it is read soon."""
+        """Write what is pending, as far as it is read soon, and nothing from then on."""
         with self._changed:
             self._is_closing = True
             self._changed.notify()
@@ -66,6 +71,7 @@ class BackgroundStream:
             self._write(data)
             with self._changed:
                 self._pending_bytes -= len(data)
+                self._changed.notify_all()
                 lost, self._lost = self._lost, 0
             if lost:
                 log.warning("lines lost, nobody read them fast enough", lines=lost)

@@ -1,4 +1,4 @@
-"""`epp serve` as a process: how it ends."""
+"""`epp serve` as a process: how it ends, and whom it waits for."""
 
 from __future__ import annotations
 
@@ -10,6 +10,33 @@ import pytest
 
 from tests.fakes.programs import Program
 
+STALLED = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from epp.app.serve import serve
+from tests.fakes.applications import options_for_tests
+
+reading, writing = os.pipe()
+os.set_blocking(writing, False)
+try:
+    while True:
+        os.write(writing, bytes(4096))
+except BlockingIOError:  # it is full
+    os.set_blocking(writing, True)
+sys.stderr = open(writing, "w")
+
+def caught():
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("SigCgt:")[2].split()[0], 16)
+
+def end():
+    while not caught() >> (signal.SIGTERM - 1) & 1:
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=end).start()
+os._exit(serve(options_for_tests(pool_file=Path({pool!r}))))
+"""
 SCRIPT = """
 import threading
 from pathlib import Path
@@ -39,3 +66,15 @@ def test_it_ends_whatever_plugins_have_left_running(tmp_path: Path, is_daemon: b
 
     assert ("ended by force" in program.output()) is not is_daemon
     assert "Traceback" not in program.output()
+
+
+def test_it_serves_and_ends_although_nobody_reads_its_log(tmp_path: Path) -> None:
+    pool = tmp_path / "pool.yaml"
+    pool.write_text("endpoints: [{name: a, address: 127.0.0.1, port: 1}]")
+    script = STALLED.format(pool=str(pool))
+    program = Program("serve", [sys.executable, "-c", script], tmp_path / "log")
+    program.start()
+    try:
+        assert program.wait() == 0
+    finally:
+        program.kill()

@@ -89,6 +89,35 @@ def test_closing_writes_what_is_pending(pipe: tuple[io.FileIO, io.TextIOWrapper]
     assert reader.readall() == b"a line\n"
 
 
+def test_draining_writes_what_is_pending_and_takes_more(
+    pipe: tuple[io.FileIO, io.TextIOWrapper],
+) -> None:
+    reader, writer = pipe
+    stream = BackgroundStream(writer)
+    os.set_blocking(reader.fileno(), False)
+
+    for line in (b"a line\n", b"another\n"):
+        stream.write(line.decode())
+        stream.drain()
+
+        assert reader.read(100) == line
+    stream.close()
+
+
+def test_draining_does_not_wait_for_a_reader_that_stalls(
+    pipe: tuple[io.FileIO, io.TextIOWrapper], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("epp.observability.background_stream.CLOSE_SECONDS", 0.01)
+    reader, writer = pipe
+    stream = BackgroundStream(writer)
+    stream.write("x" * 500_000 + "\n")
+
+    stream.drain()
+
+    assert read_lines(reader, b"x")
+    stream.close()
+
+
 def test_a_reader_that_left_costs_the_lines_only(pipe: tuple[io.FileIO, io.TextIOWrapper]) -> None:
     reader, writer = pipe
     stream = BackgroundStream(writer)
