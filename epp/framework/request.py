@@ -53,7 +53,8 @@ class InferenceRequest(Struct, kw_only=True, eq=False):
     attributes: dict[str, Any] = field(default_factory=dict)
     """Values of `DataType`s with scope REQUEST, by key; keys of your own may be added."""
     candidate_attributes: dict[str, Mapping[Endpoint, Any]] = field(default_factory=dict)
-    """Values of `DataType`s with scope CANDIDATE, by key, then by endpoint."""
+    """Values of `DataType`s with scope CANDIDATE, by key, then by endpoint. While a response comes
+    those of the endpoints that were picked."""
     transient_attributes: list[str] = field(default_factory=list)
     """Keys of `attributes` that are dropped after the pick."""
     dynamic_metadata: dict[str, dict[str, MetadataValue]] = field(default_factory=dict)

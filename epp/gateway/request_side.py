@@ -219,6 +219,8 @@ class RequestSide(ABC):
             self._send((decision_answer(active, self._context.said, on_headers=True),))
         self._answer_body(active)
         active.body = None
+        if not self._context.response.settings.decision_header:
+            self._context.reporter.told(active)
         self.pending.answered()
         self._settle()
         self._skip_response(active)

@@ -113,6 +113,17 @@ class ActiveRequest:
         first = self.first_byte_at
         return None if first is None else first - self.received_at
 
+    def settle(self, *, keeps_reason: bool) -> None:
+        """Let go of how it was decided, and of what was known of those that were not picked: of a
+        large pool that is most of what an open stream holds."""
+        if keeps_reason:
+            self._note = self.reason
+        self.result = self.request.trail = None
+        values = self.request.candidate_attributes
+        for key, of_candidates in values.items():
+            if type(of_candidates) is dict:  # others compute them when asked, and may raise
+                values[key] = {each: of_candidates.get(each) for each in self.endpoints}
+
     def served_by(self, endpoint: Endpoint) -> None:
         """Move the count to the endpoint that served after the gateway's retries (pitfall 9)."""
         if self.ended or self.serving is None or endpoint.id == self.serving.id:

@@ -52,6 +52,11 @@ class Reporter:
         active.metrics.admitted(len(active.body) if active.body is not None else 0)
         active.metrics.running_started()
 
+    def told(self, active: ActiveRequest) -> None:
+        """The gateway knows the decision; of how it was made stays what is told at the end."""
+        if active.trace is None:
+            active.settle(keeps_reason=self._request_log is not None)
+
     def ended(self, active: ActiveRequest, cause: TerminationCause) -> None:
         """The request is over."""
         self._metrics.terminated(cause)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from epp.app.request_path import RequestPathSettings
 from epp.datastore.inference_pool import FailureMode
 from epp.gateway.duplex_request import DuplexRequest
 from epp.gateway.pending_request import PendingRequest
@@ -117,6 +118,34 @@ async def test_open_responses_keep_nothing_of_their_prompts(endpoint_picker: str
             held_bytes = held()
         assert picker.in_flight == {"10.0.0.1:8000": OPEN_RESPONSES}
         assert held_bytes < OPEN_RESPONSES * LARGEST_STREAM_BYTES
+        for stream in streams:
+            stream.cancel()
+        await picker.settled()
+
+
+LARGE_POOL = [f"10.0.{number // 100}.{number % 100 + 1}:8000" for number in range(1000)]
+SCORED = """
+plugins:
+- {type: prefix-cache-scorer}
+- {type: active-request-scorer}
+- {type: max-score-picker}
+"""
+
+
+async def test_open_responses_keep_nothing_of_endpoints_that_were_not_picked() -> None:
+    settings = RequestPathSettings(decision_log_size=0)
+    async with running_picker(LARGE_POOL, config=SCORED, settings=settings) as picker:
+        streams = [picker.exchange() for _ in range(OPEN_RESPONSES)]
+        with awaitable_logs(), traced_memory() as held:
+            for number, stream in enumerate(streams):
+                await stream.post(b'{"model":"m","prompt":"%s"}' % (b"%d " % number * 500))
+                await stream.picked()
+                await stream.response_headers(EVENT_STREAM)
+                await stream.answer()
+            gc.collect()
+            held_bytes = held()
+        # 8 bytes for each of a thousand endpoints, once, would be more.
+        assert held_bytes < OPEN_RESPONSES * 16_000
         for stream in streams:
             stream.cancel()
         await picker.settled()
