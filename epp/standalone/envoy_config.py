@@ -108,6 +108,12 @@ def _connection_manager(settings: EnvoySettings) -> dict[str, Any]:
         # What `epp explain` and the logs call the request is what the client can see, or chose.
         "preserve_external_request_id": True,
         "always_set_request_id_in_response": True,
+        "request_id_extension": {
+            "typed_config": {
+                "@type": TYPE_URL + "request_id.uuid.v3.UuidRequestIdConfig",
+                "pack_trace_reason": False,  # Envoy writes it into a digit of a client's UUID
+            }
+        },
         "stream_idle_timeout": duration(settings.idle_timeout_seconds),
         # Else a head that trickles in may take as long as a request that is being generated.
         "request_headers_timeout": "30s",

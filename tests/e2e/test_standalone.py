@@ -121,7 +121,11 @@ def test_its_banner_leads_to_an_answer_and_a_line(
         assert part in line
 
 
-@pytest.mark.parametrize("given", [{}, {"x-request-id": "mine-1"}])
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"x-request-id": "mine-1"}, {"x-request-id": "0190163d-8694-739b-aea5-966c26f8ad91"}],
+    ids=["none", "a name", "a UUID of version 7"],
+)
 def test_an_answer_says_by_which_id_its_decision_is_explained(
     standalone: StartStandalone, ports_given: dict[str, int], given: dict[str, str]
 ) -> None:
