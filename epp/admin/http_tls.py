@@ -14,7 +14,13 @@ from cryptography import x509
 from epp.framework.errors import ConfigError
 from epp.support.file_watch import watch_file
 from epp.support.tasks import TaskOwner, keep_running
-from epp.transport.certificates import CERTIFICATE_FILE, KEY_FILE, CertificatePair, load_pair
+from epp.transport.certificates import (
+    CERTIFICATE_FILE,
+    KEY_FILE,
+    UNUSABLE,
+    CertificatePair,
+    load_pair,
+)
 from epp.transport.native.tls import load_into
 
 CERT_DIR_FLAG = "--metrics-cert-dir"
@@ -97,7 +103,7 @@ def _read_client_ca(path: Path) -> str:
     try:
         x509.load_pem_x509_certificates(content)
         return content.decode("ascii")
-    except ValueError as error:
+    except UNUSABLE as error:
         raise ConfigError(f"{CLIENT_CA_FLAG}: {path} holds no PEM certificate: {error}") from error
 
 

@@ -29,6 +29,9 @@ from epp.support.file_watch import watch_file
 CERTIFICATE_FILE = "tls.crt"
 KEY_FILE = "tls.key"
 
+UNUSABLE = (ValueError, UnsupportedAlgorithm, x509.InvalidVersion)
+"""What is raised for certificates that can't be read."""
+
 _VALIDITY = datetime.timedelta(days=3650)
 _CLOCK_SKEW = datetime.timedelta(hours=1)
 
@@ -72,8 +75,8 @@ def load_pair(directory: Path, flag: str = "--cert-path") -> CertificatePair:
     chain_path, key_path = directory / CERTIFICATE_FILE, directory / KEY_FILE
     chain, key = _read(chain_path, flag), _read(key_path, flag)
     try:
-        certificates = x509.load_pem_x509_certificates(chain)
-    except ValueError as error:
+        public_key = x509.load_pem_x509_certificates(chain)[0].public_key()
+    except UNUSABLE as error:
         raise ConfigError(f"{flag}: {chain_path} holds no PEM certificate: {error}") from error
     try:
         private_key = load_pem_private_key(key, password=None)
@@ -81,7 +84,7 @@ def load_pair(directory: Path, flag: str = "--cert-path") -> CertificatePair:
         raise ConfigError(f"{flag}: {key_path} holds no PEM key without password") from error
     except UnsupportedAlgorithm as error:
         raise ConfigError(f"{flag}: {key_path} holds a key of an unsupported kind") from error
-    if private_key.public_key() != certificates[0].public_key():
+    if private_key.public_key() != public_key:
         raise ConfigError(f"{flag}: the key in {key_path} is not that of {chain_path}")
     return CertificatePair(chain=chain, key=key)
 

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import datetime
+import ssl
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from epp.framework.errors import ConfigError
-from epp.transport.certificates import load_pair, self_signed_pair
+from epp.transport.certificates import CertificatePair, load_pair, self_signed_pair
 from tests.fakes.certificates import certificate_of, new_pair, write_pair
 
 NOW = datetime.datetime(2026, 1, 31, tzinfo=datetime.UTC)
@@ -63,3 +68,30 @@ def test_a_key_of_another_certificate_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r"tls\.key is not that of .*tls\.crt"):
         load_pair(tmp_path)
+
+
+PAIR = new_pair()
+PUBLIC_KEY_KIND = bytes.fromhex("06072a8648ce3d0201")
+VERSION_3 = bytes.fromhex("a003020102")
+
+
+def certificate_bytes(chain: bytes) -> bytes:
+    return ssl.PEM_cert_to_DER_cert(chain.decode())
+
+
+def end_of(part: bytes) -> int:
+    return certificate_bytes(PAIR.chain).index(part) + len(part) - 1
+
+
+@given(place=st.integers(0, 10_000), bits=st.integers(1, 255))
+@example(place=end_of(PUBLIC_KEY_KIND), bits=64)
+@example(place=end_of(VERSION_3), bits=80)
+def test_a_certificate_that_was_spoilt_is_refused_or_used(place: int, bits: int) -> None:
+    spoilt = bytearray(certificate_bytes(PAIR.chain))
+    spoilt[place % len(spoilt)] ^= bits
+    chain = ssl.DER_cert_to_PEM_cert(bytes(spoilt)).encode()
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_pair(Path(folder), CertificatePair(chain=chain, key=PAIR.key))
+        with suppress(ConfigError):
+            assert load_pair(Path(folder)).chain == chain
