@@ -105,6 +105,8 @@ def console_line(record: RequestRecord, at: datetime) -> str:
         parts.append(f"priority {record.priority}")
     if record.cause is not None and record.cause != "natural":
         parts.append(f"[{record.cause}]")
+    if record.request_id:
+        parts.append(f"id {_word(record.request_id)}")
     return "  ".join(parts).rstrip()
 
 

@@ -52,7 +52,7 @@ def written(record: RequestRecord, log_format: LogFormat) -> str:
 def test_a_served_request_is_one_line_for_people() -> None:
     assert written(SERVED, "console") == (
         "12:00:00  200  POST  /v1/chat/completions  llama               1.23s"
-        "  -> 10.0.0.1:8000 (fewest in flight)  ttft 100ms  tokens 10 (3 cached)+20\n"
+        "  -> 10.0.0.1:8000 (fewest in flight)  ttft 100ms  tokens 10 (3 cached)+20  id r-1\n"
     )
 
 
@@ -62,7 +62,7 @@ def test_a_priority_is_told_unless_it_is_0(record: RequestRecord) -> None:
 
     shed = replace(record, priority=-1)
 
-    assert written(shed, "console").endswith("  priority -1\n")
+    assert written(shed, "console").removesuffix("  id r-1\n").rstrip().endswith("  priority -1")
     assert json.loads(written(shed, "json"))["priority"] == -1
 
 
