@@ -32,7 +32,8 @@ MOST_MESSAGE = 1024
 ROWS_PER_DECISION = 256
 """Candidates that a decision may have on average; of larger pools fewer decisions are kept."""
 ENDPOINTS_PER_ROW = 5
-"""Endpoints of a pool that take as much room as a candidate: only the list of them is kept."""
+"""Endpoints of a pool, or that a filter left, that take as much room as a candidate: only the list
+of them is kept."""
 MOST_UNREAD = 64
 
 
@@ -192,10 +193,12 @@ def decision_of(
 
 
 def _rows(trail: Trail) -> int:
-    profiles = len(trail.unpicked)
+    profiles = [profile for _, profile in trail.unpicked]
     if trail.result is not None:
-        profiles += len(trail.result.profiles)
-    return max(len(trail.screened) * profiles, len(trail.pool or ()) // ENDPOINTS_PER_ROW)
+        profiles += trail.result.profiles.values()
+    lists = sum(len(step.after) for profile in profiles for step in profile.filters)
+    rows = max(len(trail.screened) * len(profiles), len(trail.pool or ()) // ENDPOINTS_PER_ROW)
+    return rows + lists // ENDPOINTS_PER_ROW
 
 
 def refusal_of(rejection: Rejection, message: str) -> Refusal:

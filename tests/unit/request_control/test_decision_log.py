@@ -10,7 +10,10 @@ from epp.app.request_path import RequestPathSettings
 from epp.framework.errors import ErrorCode, PlainRejection, Rejection
 from epp.framework.headers import Headers
 from epp.framework.request import InferenceRequest, TerminationCause
+from epp.framework.scheduling_results import FilterResult, ProfileResult
+from epp.framework.trail import Trail
 from epp.request_control.decision_log import (
+    ENDPOINTS_PER_ROW,
     MOST_NAME,
     MOST_UNREAD,
     ROWS_PER_DECISION,
@@ -92,6 +95,21 @@ def test_large_pools_share_the_room_of_small_ones() -> None:
         serve(picker, f"r{number}")
 
     assert len(picker.log) == 4
+
+
+def test_what_filters_left_takes_room_too() -> None:
+    log = DecisionLog(8)
+    [endpoint, *_] = Decided().datastore.snapshot().endpoints
+    many = [endpoint] * ROWS_PER_DECISION
+    filters = [FilterResult("f", many, many)] * 2 * ENDPOINTS_PER_ROW
+    profile = ProfileResult(endpoints=(endpoint,), candidates=many, filters=filters)
+    request = request_of()
+    request.trail = Trail(started_at=0.0, screened=many, unpicked=(("a", profile),))
+
+    for _ in range(8):
+        log.failed_open(request, 0.0, (endpoint,), "a fault")
+
+    assert len(log) == 2
 
 
 def test_one_decision_is_kept_however_large_it_is() -> None:
