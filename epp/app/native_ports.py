@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from epp.app.stream_ports import ExtProcPort
 from epp.gateway.health import HealthState
-from epp.gateway.health_methods import health_methods
+from epp.gateway.health_methods import MAX_HEALTH_MESSAGE_BYTES, health_methods
 from epp.gateway.service import METHOD
+from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.methods import StreamMethod
 from epp.transport.native.server import MAX_STREAMS, NativeServer
 
 # Probes ask once in a while, and nothing stands before this port: far less than ext_proc may cost.
-HEALTH_HELD_BYTES = 16 << 20
-HEALTH_STREAMS = 1000
+# All connections together reach neither of the other limits, so that none takes it from a probe.
 HEALTH_CONNECTIONS = 256
+HEALTH_STREAMS_PER_CONNECTION = 16
+HEALTH_STREAMS = HEALTH_CONNECTIONS * HEALTH_STREAMS_PER_CONNECTION
+HEALTH_HELD_BYTES = HEALTH_STREAMS * MAX_HEALTH_MESSAGE_BYTES
 
 
 def ext_proc_server(port: ExtProcPort) -> NativeServer:
@@ -43,6 +46,7 @@ def health_server(health: HealthState, address: str, port: int) -> NativeServer:
         max_held_bytes=HEALTH_HELD_BYTES,
         max_streams=HEALTH_STREAMS,
         max_connections=HEALTH_CONNECTIONS,
+        limits=ConnectionLimits(max_streams=HEALTH_STREAMS_PER_CONNECTION),
         # A probe that is shut out gets the pod restarted; each connects anew, and is soon gone.
         spares_newest=True,
     )

@@ -12,7 +12,11 @@ from epp.transport.native.methods import CallFailed, StreamMethod, unary
 from epp.transport.streams import MessageLimits, Outlet, StatusCode, StreamHandler
 
 _SERVICE = "/grpc.health.v1.Health/"
-_LIMITS = MessageLimits(max_receive_bytes=64 * 1024, receive_flag="the health service")
+MAX_HEALTH_MESSAGE_BYTES = 4 * 1024
+"""It holds a name."""
+_LIMITS = MessageLimits(
+    max_receive_bytes=MAX_HEALTH_MESSAGE_BYTES, receive_flag="the health service"
+)
 
 
 def health_methods(state: HealthState) -> list[StreamMethod]:

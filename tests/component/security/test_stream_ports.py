@@ -11,7 +11,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from grpc_health.v1 import health_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from epp.app.native_ports import health_server
 from epp.gateway.health import HealthState
@@ -23,6 +23,7 @@ from tests.fakes.raw_http import said_to
 
 GREETING = PREFACE + frame(SETTINGS, 0, 0)
 MOST_PROBES = 256
+MOST_WATCHED = 16
 
 
 @pytest.fixture
@@ -101,24 +102,32 @@ async def test_the_health_port_takes_few_connections_and_shuts_out_no_probe() ->
                     pass
 
 
-async def test_the_health_port_refuses_more_streams_than_probes_need() -> None:
-    """Each watches, which is all that holds a stream open there."""
+async def test_a_connection_that_watches_a_lot_waits_and_keeps_no_other_from_asking() -> None:
+    """Nothing but watching holds a stream open on the health port."""
+    request = health_pb2.HealthCheckRequest()
     async with (
         listening(health_server(HealthState(), "127.0.0.1", 0)) as port,
         grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+        grpc.aio.insecure_channel(
+            f"127.0.0.1:{port}", [("grpc.use_local_subchannel_pool", 1)]
+        ) as probe,
     ):
         watch = channel.unary_stream(
             "/grpc.health.v1.Health/Watch",
             health_pb2.HealthCheckRequest.SerializeToString,
             health_pb2.HealthCheckResponse.FromString,
         )
-        calls = [watch(health_pb2.HealthCheckRequest()) for _ in range(1000)]
+        calls = [watch(request) for _ in range(MOST_WATCHED)]
         for call in calls:
             await call.read()
+        waiting = watch(request)
 
-        with pytest.raises(grpc.aio.AioRpcError):
-            await watch(health_pb2.HealthCheckRequest(), wait_for_ready=False).read()
-        for call in calls:
+        answer = await health_pb2_grpc.HealthStub(probe).Check(request)
+        calls.pop().cancel()
+        late = await waiting.read()
+
+        assert answer == late
+        for call in (*calls, waiting):
             call.cancel()
 
 
@@ -130,5 +139,5 @@ async def test_a_message_too_large_for_a_health_check_is_refused() -> None:
         check: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
         check = channel.unary_unary("/grpc.health.v1.Health/Check")
         with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await check(b"\x0a" * 70_000)
+            await check(b"\x0a" * 5_000)
     assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED

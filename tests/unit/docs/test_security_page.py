@@ -51,7 +51,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         f"| {native_ports.HEALTH_CONNECTIONS}, or half |",
         f"| {http_port.HANDSHAKE_SECONDS:g} s |",
         f"| {http_connections.LIFE_SECONDS:g} s after the last whole request head |",
-        f"| {native_ports.HEALTH_STREAMS:,} |",
+        f"| {native_ports.HEALTH_STREAMS_PER_CONNECTION} of a connection |",
         f"| {native_ports.HEALTH_HELD_BYTES >> 20} MiB |",
     ):
         assert text in told
