@@ -27,7 +27,7 @@ class ActiveRequest:
     """
 
     __slots__ = (
-        "_note",
+        "_kept_reason",
         "_on_end",
         "answered_at",
         "bodiless",
@@ -39,6 +39,7 @@ class ActiveRequest:
         "hooks",
         "hooks_running",
         "metrics",
+        "note",
         "parser",
         "processing_seconds",
         "received_at",
@@ -71,7 +72,9 @@ class ActiveRequest:
         self.hooks = hooks
         """Those of the plan that the request met, whatever is configured by now."""
         self.result = result
-        self._note = note
+        self.note = note
+        """Why these endpoints, if not for the scheduler's result."""
+        self._kept_reason = ""
         self.received_at = incoming.received_at
         self.trace: RequestTrace | None = incoming.trace
         self.parser = parser
@@ -100,7 +103,9 @@ class ActiveRequest:
     @property
     def reason(self) -> str:
         """Why this endpoint, in one line; put together when asked for."""
-        return self._note if self.result is None else reason_of(self.result)
+        if self.result is None:
+            return self._kept_reason or self.note
+        return reason_of(self.result)
 
     @property
     def destination(self) -> str | None:
@@ -117,7 +122,7 @@ class ActiveRequest:
         """Let go of how it was decided, and of what was known of those that were not picked: of a
         large pool that is most of what an open stream holds."""
         if keeps_reason:
-            self._note = self.reason
+            self._kept_reason = self.reason
         self.result = self.request.trail = None
         values = self.request.candidate_attributes
         for key, of_candidates in values.items():

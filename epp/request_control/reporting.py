@@ -54,8 +54,9 @@ class Reporter:
 
     def told(self, active: ActiveRequest) -> None:
         """The gateway knows the decision; of how it was made stays what is told at the end."""
-        if active.trace is None:
-            active.settle(keeps_reason=self._request_log is not None)
+        if active.trace is not None:
+            active.trace.decided(active)
+        active.settle(keeps_reason=self._request_log is not None)
 
     def ended(self, active: ActiveRequest, cause: TerminationCause) -> None:
         """The request is over."""

@@ -14,11 +14,14 @@ TRACEPARENT_HEADER = "traceparent"
 
 
 class RequestTrace(Protocol):
-    """A request that was chosen to be traced. Is told exactly one end."""
+    """A request that was chosen to be traced. Is told exactly one end, and the decision before."""
 
     @property
     def trace_id(self) -> str:
         """As logs and collectors write it."""
+
+    def decided(self, active: ActiveRequest) -> None:
+        """It has been answered. How that came about may be forgotten from now on."""
 
     def ended(self, active: ActiveRequest, cause: TerminationCause) -> None:
         """A request that had been answered is over."""

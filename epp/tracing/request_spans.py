@@ -67,8 +67,8 @@ def end_attributes(active: ActiveRequest, cause: TerminationCause) -> dict[str, 
     attributes = request_attributes(active.request)
     if active.serving is not None:
         attributes["epp.endpoint"] = active.serving.address
-    if active.result is None:
-        attributes["epp.note"] = active.reason
+    if active.note:
+        attributes["epp.note"] = active.note
     attributes["epp.termination_cause"] = str(cause)
     response = active.response
     if response is None:

@@ -81,6 +81,7 @@ class Trace:
     """One request that is traced. What is known of it is written when it ends."""
 
     __slots__ = (
+        "_decided",
         "_id",
         "_new_span_id",
         "_now",
@@ -107,17 +108,22 @@ class Trace:
         self._sink = sink
         self._new_span_id = new_span_id
         self._now = now
+        self._decided: SpanList | None = None
+        """Spans of the decision, which have no more than the best candidates in them."""
 
     @property
     def trace_id(self) -> str:
         """As logs and collectors write it."""
         return f"{self._id:032x}"
 
+    def decided(self, active: ActiveRequest) -> None:
+        """It has been answered. How that came about may be forgotten from now on."""
+        self._decided = self._decision(active)
+
     def ended(self, active: ActiveRequest, cause: TerminationCause) -> None:
         """A request that had been answered is over."""
-        spans, now = SpanList(self._new_span_id), self._now()
-        add_orchestration(spans, self._span_id, active.request, active.answered_at or now)
-        self._write(spans, now, end_attributes(active, cause), error_at_end(active, cause))
+        spans = self._decided or self._decision(active)
+        self._write(spans, self._now(), end_attributes(active, cause), error_at_end(active, cause))
 
     def rejected(self, request: InferenceRequest | None, rejection: Rejection) -> None:
         """The client gets an error from us; `request` is None before anything was read of it."""
@@ -131,6 +137,12 @@ class Trace:
         """Nobody waits for an answer any more."""
         spans, now = SpanList(self._new_span_id), self._now()
         self._write(spans, now, {"epp.note": "over before it was answered"}, None)
+
+    def _decision(self, active: ActiveRequest) -> SpanList:
+        spans = SpanList(self._new_span_id)
+        ended_at = active.answered_at or self._now()
+        add_orchestration(spans, self._span_id, active.request, ended_at)
+        return spans
 
     def _write(
         self, spans: SpanList, now: float, attributes: Attributes, error: str | None
