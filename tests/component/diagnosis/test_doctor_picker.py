@@ -32,6 +32,8 @@ from tests.fakes.pool_files import MANIFEST
 
 PAGES = Path(__file__).parents[2] / "samples/metrics"
 OK, WARNING, FAULT, SKIPPED = Verdict.OK, Verdict.WARNING, Verdict.FAULT, Verdict.SKIPPED
+RARELY = {"refresh_metrics_interval": 15.0, "idle_metrics_interval": 15.0}
+"""Metrics that stay believed for a minute: a busy machine does not make them old."""
 NO_PICKER = DoctorOptions(skip=("limits", "picker-port", "picker-admin"))
 
 
@@ -61,7 +63,7 @@ def file(model_server: PageServer, tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def picker(file: Path, **flags: Any) -> AsyncIterator[BoundPorts]:
-    settings = options_for_tests(pool_file=file, transport="native", **flags)
+    settings = options_for_tests(pool_file=file, transport="native", **{**RARELY, **flags})
     async with running(settings) as (_, ports):
         yield ports
 
@@ -123,7 +125,7 @@ async def test_a_mismatch_of_tls_is_told_and_the_rest_is_looked_at_all_the_same(
 
 
 async def test_the_grpc_transport_is_looked_at_like_the_native_one(file: Path) -> None:
-    settings = options_for_tests(pool_file=file, transport="grpc", secure_serving=True)
+    settings = options_for_tests(pool_file=file, transport="grpc", secure_serving=True, **RARELY)
     async with running(settings) as (_, ports):
         findings = await examined(file, ports, secure_serving=True)
 
