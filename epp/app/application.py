@@ -64,9 +64,10 @@ class Application:
             unmatched_pods=lambda: len(self._datastore.explanations()),
             tasks=lambda: len(asyncio.all_tasks()),
         )
-        self._health = HealthState(has_election=options.elects_leader)
         rng = random.Random(options.seed)
         self._picking = Picking(options, self._datastore, self._metrics, rng=rng)
+        lists_endpoints = self._picking.discovery is not None
+        self._health = HealthState(has_election=options.elects_leader and not lists_endpoints)
         self._events = PoolEvents(
             options, lambda: self._picking.parsers, self._metrics, self._health
         )

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+import structlog
+
 from epp.app.cluster import Cluster
 from epp.app.election import Election
 from epp.app.object_feeds import ObjectFeeds
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from epp.gateway.health import HealthState
     from epp.kubernetes.leader_election import ElectionTiming
     from epp.observability.metrics import Metrics
+
+log = structlog.get_logger(__name__)
 
 
 class PoolFollower:
@@ -120,6 +124,8 @@ class PoolFollower:
         )
 
     def _follow_listed_endpoints(self, discovery: EndpointDiscovery) -> None:
+        if self._options.elects_leader:
+            log.warning("--ha-enable-leader-election has no effect with dataLayer.discovery")
         file = PoolFileSource(
             discovery.path,
             self._datastore,

@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from structlog.testing import capture_logs
 
 from epp.app.application import Application
 from epp.app.happenings import Watchman
@@ -21,7 +22,11 @@ from epp.framework.errors import ConfigError
 from epp.gateway.service import SERVICE_NAME
 from epp.kubernetes.events import PoolEventWriter
 from epp.kubernetes.leader_election import ElectionTiming
-from tests.fakes.applications import (
+from tests.fakes.eventually import eventually
+from tests.fakes.kubernetes.api import FakeKubeApi
+from tests.fakes.kubernetes.objects import Manifest, inference_pool, pod, pod_status
+from tests.fakes.kubernetes.store import Target
+from tests.fakes.pickers.applications import (
     TAKING_TURNS,
     answer,
     health,
@@ -31,12 +36,8 @@ from tests.fakes.applications import (
     pool_page,
     running,
 )
-from tests.fakes.applications import get as get_page
-from tests.fakes.eventually import eventually
-from tests.fakes.kube_api import FakeKubeApi
-from tests.fakes.kube_objects import Manifest, inference_pool, pod, pod_status
-from tests.fakes.kube_store import Target
-from tests.fakes.programs import Program
+from tests.fakes.pickers.applications import get as get_page
+from tests.fakes.programs.program import Program
 
 LEASE = {
     "apiVersion": "coordination.k8s.io/v1",
@@ -114,15 +115,36 @@ async def test_scrapes_take_a_token_unless_said_otherwise(
         assert await health(ports.health, "liveness") == "SERVING"
 
 
+def listing_endpoints(folder: Path) -> str:
+    """A configuration that says where the endpoints are, whatever a cluster says."""
+    listed = folder / "endpoints.yaml"
+    listed.write_text("endpoints: [{name: a, address: 10.0.0.1, port: 8000}]")
+    discovery = f"{{type: file-discovery, name: f, parameters: {{path: {listed}}}}}"
+    return TAKING_TURNS.replace("[{type: max", f"[{discovery}, {{type: max").replace(
+        "dataLayer: {", "dataLayer: {discovery: {pluginRef: f}, "
+    )
+
+
+async def test_nobody_is_elected_where_the_configuration_lists_the_endpoints(
+    options: ServeOptions, tmp_path: Path
+) -> None:
+    elects = replace(
+        options, config_text=listing_endpoints(tmp_path), ha_enable_leader_election=True
+    )
+
+    with capture_logs() as logs:
+        async with running(elects) as (_, ports):
+            is_ready = await ready(ports)
+
+    assert is_ready == "SERVING"
+    told = [line["event"] for line in logs]
+    assert "--ha-enable-leader-election has no effect with dataLayer.discovery" in told
+
+
 async def test_tokens_are_not_promised_where_the_configuration_lists_the_endpoints(
     options: ServeOptions, tmp_path: Path
 ) -> None:
-    listed = tmp_path / "endpoints.yaml"
-    listed.write_text("endpoints: [{name: a, address: 10.0.0.1, port: 8000}]")
-    discovery = f"{{type: file-discovery, name: f, parameters: {{path: {listed}}}}}"
-    config = TAKING_TURNS.replace("[{type: max", f"[{discovery}, {{type: max").replace(
-        "dataLayer: {", "dataLayer: {discovery: {pluginRef: f}, "
-    )
+    config = listing_endpoints(tmp_path)
 
     with pytest.raises(ConfigError, match="--metrics-endpoint-auth=true takes an API server"):
         await Application(replace(options, config_text=config, metrics_endpoint_auth=True)).start()
