@@ -37,6 +37,9 @@ class ClusterMetrics:
         """Whether everything the API server knows has been told at least once."""
         self._synced.labels((resource,)).set(int(is_synced))
         self._repairs.labels((resource,))
+        if not is_synced:
+            # Nobody asks for it any more: that nothing is heard of it is no outage.
+            self._contacts.pop(resource, None)
 
     def contacted(self, resource: str) -> None:
         """The API server was heard of."""

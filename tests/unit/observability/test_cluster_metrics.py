@@ -45,6 +45,17 @@ def test_the_age_of_the_last_contact_grows_until_the_next_one(
     ]
 
 
+def test_what_is_followed_no_more_is_not_said_to_be_silent(metrics: Metrics, clock: Clock) -> None:
+    metrics.cluster.contacted("inferencepools")
+    metrics.cluster.contacted("pods")
+    metrics.cluster.synced("pods", False)
+    clock.time += 30
+
+    assert lines(metrics, "epp_informer_last_contact_seconds") == [
+        'epp_informer_last_contact_seconds{resource="inferencepools"} 30.0'
+    ]
+
+
 def test_a_resource_that_loses_its_sync_is_shown_as_unsynced(metrics: Metrics) -> None:
     metrics.cluster.synced("pods", True)
     metrics.cluster.synced("pods", False)
