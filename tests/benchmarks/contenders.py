@@ -16,8 +16,8 @@ from tests.benchmarks import cores
 from tests.benchmarks.load_generator import Load, LoadError, LoadGenerator, Shape, Target
 from tests.benchmarks.page_servers import read_counter
 from tests.benchmarks.simulated_pool import SimulatedPool
-from tests.fakes.process_stats import cpu_seconds
-from tests.fakes.programs import DEADLINE_SECONDS, ROOT, Program
+from tests.fakes.programs.process_stats import cpu_seconds
+from tests.fakes.programs.program import DEADLINE_SECONDS, ROOT, Program
 
 # Scraping goes on at the pace of traffic while there is none, so that idle CPU tells its price.
 _OURS = (

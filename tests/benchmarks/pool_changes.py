@@ -21,7 +21,7 @@ from epp.framework.request import InferenceRequest
 from epp.observability.logging import configure_logging
 from epp.request_control.candidates import locate_candidates
 from epp.support.event_loop import run_in_loop
-from tests.fakes.simple_plan import LeastInFlightScheduler
+from tests.fakes.pickers.simple_plan import LeastInFlightScheduler
 
 PODS = 5_000
 PORTS = tuple(range(8000, 8008))

@@ -18,7 +18,7 @@ from tests.benchmarks.load_generator import LoadError, LoadGenerator, Shape
 from tests.benchmarks.sampled_serve import WRITTEN
 from tests.benchmarks.sampler import LOOP, Samples
 from tests.benchmarks.simulated_pool import simulated_pool
-from tests.fakes.programs import ROOT
+from tests.fakes.programs.program import ROOT
 
 _LIBRARIES = sysconfig.get_path("purelib")
 

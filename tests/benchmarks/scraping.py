@@ -28,7 +28,7 @@ from epp.plugins.extractors.core_metrics import CoreMetricsExtractor
 from epp.support.event_loop import run_in_loop
 from epp.testing import built
 from tests.fakes.data_layer import PageSource
-from tests.fakes.programs import Program
+from tests.fakes.programs.program import Program
 
 SECONDS = 4.0
 WARM_UP_SECONDS = 2.0

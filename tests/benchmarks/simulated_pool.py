@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.benchmarks import cores
 from tests.fakes.pool_files import MANIFEST
-from tests.fakes.programs import Program
+from tests.fakes.programs.program import Program
 
 PAGE_BYTES = 17_000
 

@@ -14,8 +14,8 @@ from epp.observability.metrics import Metrics
 from epp.transport.streams import StatusCode
 from epp.wire import ext_proc_pb2 as wire
 from tests.benchmarks.traffic import Traffic
-from tests.fakes.picker import pods, pool
-from tests.fakes.simple_plan import simple_plan
+from tests.fakes.pickers.picker import pods, pool
+from tests.fakes.pickers.simple_plan import simple_plan
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ from epp.tracing.tracer import Tracer
 from tests.benchmarks.state_machine import whole_request
 from tests.benchmarks.traffic import FULL_DUPLEX, traffic
 from tests.fakes.collector import grpc_collector
-from tests.fakes.picker import Configured, pods, pool
+from tests.fakes.pickers.picker import Configured, pods, pool
 
 REQUESTS = 2000
 WARM_UP = 200

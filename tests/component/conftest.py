@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.fakes.kube_api import FakeKubeApi
+from tests.fakes.kubernetes.api import FakeKubeApi
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from epp.standalone.envoy_clusters import Address
-from tests.fakes.processes import PortSource, Simulator
-from tests.fakes.scripted_server import ScriptedServer
-from tests.fakes.stack import MakeStack, Stack
+from tests.fakes.programs.processes import PortSource, Simulator
+from tests.fakes.programs.scripted_server import ScriptedServer
+from tests.fakes.programs.stack import MakeStack, Stack
 
 
 def assert_no_complaints(stack: Stack) -> None:

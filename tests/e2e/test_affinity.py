@@ -9,10 +9,10 @@ import anthropic
 import pytest
 
 from tests.e2e.conftest import StartSimulators
-from tests.fakes.applications import TAKING_TURNS
-from tests.fakes.pool_client import SERVED, PoolClient, different_prompts
-from tests.fakes.processes import MODEL, Simulator
-from tests.fakes.stack import MakeStack, Stack
+from tests.fakes.pickers.applications import TAKING_TURNS
+from tests.fakes.programs.pool_client import SERVED, PoolClient, different_prompts
+from tests.fakes.programs.processes import MODEL, Simulator
+from tests.fakes.programs.stack import MakeStack, Stack
 
 pytestmark = pytest.mark.e2e
 

@@ -16,10 +16,10 @@ import httpx
 import pytest
 
 from epp.standalone.envoy_config import MEBIBYTE
-from tests.fakes.processes import MODEL
-from tests.fakes.programs import Program, wait_until
-from tests.fakes.scripted_server import Received, Reply, ScriptedServer
-from tests.fakes.stack import MakeStack, Stack
+from tests.fakes.programs.processes import MODEL
+from tests.fakes.programs.program import Program, wait_until
+from tests.fakes.programs.scripted_server import Received, Reply, ScriptedServer
+from tests.fakes.programs.stack import MakeStack, Stack
 
 pytestmark = pytest.mark.e2e
 

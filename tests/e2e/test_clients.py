@@ -9,8 +9,8 @@ import httpx
 import openai
 import pytest
 
-from tests.fakes.processes import MODEL
-from tests.fakes.stack import Stack
+from tests.fakes.programs.processes import MODEL
+from tests.fakes.programs.stack import Stack
 
 pytestmark = pytest.mark.e2e
 

@@ -12,11 +12,11 @@ import yaml
 
 from epp.standalone.envoy_clusters import Address
 from tests.e2e.conftest import StartSimulators
-from tests.fakes.load import Load
-from tests.fakes.pool_client import PoolClient, different_prompts
-from tests.fakes.processes import MODEL
-from tests.fakes.programs import wait_until
-from tests.fakes.stack import MakeStack, Stack
+from tests.fakes.programs.load import Load
+from tests.fakes.programs.pool_client import PoolClient, different_prompts
+from tests.fakes.programs.processes import MODEL
+from tests.fakes.programs.program import wait_until
+from tests.fakes.programs.stack import MakeStack, Stack
 
 pytestmark = pytest.mark.e2e
 

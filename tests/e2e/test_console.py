@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.applications import BODY, get
-from tests.fakes.console import BROWSER, DECISIONS, NO_BROWSER, Console, console_of, send
-from tests.fakes.gateway_client import gateway_client
 from tests.fakes.logs import logging_as_it_was
+from tests.fakes.pickers.applications import BODY, get
+from tests.fakes.pickers.gateway_client import gateway_client
+from tests.fakes.programs.console import BROWSER, DECISIONS, NO_BROWSER, Console, console_of, send
 
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(BROWSER is None, reason=NO_BROWSER)]
 MARKUP = "<img src=x onerror=alert(1)>"

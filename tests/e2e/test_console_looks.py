@@ -10,8 +10,16 @@ import msgspec
 import pytest
 
 from epp.admin.pool_view import EndpointPart, PodPart, PoolView
-from tests.fakes.browser import Page
-from tests.fakes.console import BROWSER, DECISIONS, NO_BROWSER, ROWS, Console, console_of, send
+from tests.fakes.programs.browser import Page
+from tests.fakes.programs.console import (
+    BROWSER,
+    DECISIONS,
+    NO_BROWSER,
+    ROWS,
+    Console,
+    console_of,
+    send,
+)
 
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(BROWSER is None, reason=NO_BROWSER)]
 CONTRAST = """

@@ -6,9 +6,9 @@ import httpx
 import pytest
 
 from epp.gateway.request_headers import HOST_HEADERS, REMOVED_HEADERS
-from tests.fakes.processes import MODEL
-from tests.fakes.scripted_server import ScriptedServer
-from tests.fakes.stack import MakeStack, Stack
+from tests.fakes.programs.processes import MODEL
+from tests.fakes.programs.scripted_server import ScriptedServer
+from tests.fakes.programs.stack import MakeStack, Stack
 
 pytestmark = pytest.mark.e2e
 

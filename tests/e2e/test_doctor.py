@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.stack import MakeStack, Stack
+from tests.fakes.programs.stack import MakeStack, Stack
 
 pytestmark = pytest.mark.e2e
 

@@ -14,8 +14,8 @@ from epp.standalone.envoy_clusters import Address
 from epp.standalone.pool import ModelServer, pool_document
 from tests.fakes.authorities import Authority
 from tests.fakes.certificates import write_pair
-from tests.fakes.processes import EPP, LOOPBACK, MODEL, Gateway, Picker, PortSource
-from tests.fakes.programs import wait_until
+from tests.fakes.programs.processes import EPP, LOOPBACK, MODEL, Gateway, Picker, PortSource
+from tests.fakes.programs.program import wait_until
 
 pytestmark = pytest.mark.e2e
 

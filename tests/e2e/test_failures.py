@@ -10,11 +10,11 @@ import httpx
 import pytest
 
 from epp.standalone.envoy_clusters import Address
-from tests.fakes.load import Load
-from tests.fakes.processes import MODEL, PortSource
-from tests.fakes.programs import wait_until
-from tests.fakes.scripted_server import EVENT_STREAM, Gate, Received, Reply, ScriptedServer
-from tests.fakes.stack import MakeStack, Stack
+from tests.fakes.programs.load import Load
+from tests.fakes.programs.processes import MODEL, PortSource
+from tests.fakes.programs.program import wait_until
+from tests.fakes.programs.scripted_server import EVENT_STREAM, Gate, Received, Reply, ScriptedServer
+from tests.fakes.programs.stack import MakeStack, Stack
 
 pytestmark = pytest.mark.e2e
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.fakes.processes import MODEL, Simulator, sum_of
-from tests.fakes.programs import wait_until
-from tests.fakes.raw_http import Http2Connection, connected, read_head, read_response
-from tests.fakes.scripted_server import EVENT_STREAM, Gate, Received, Reply, ScriptedServer
-from tests.fakes.stack import MakeStack, Stack
+from tests.fakes.programs.processes import MODEL, Simulator, sum_of
+from tests.fakes.programs.program import wait_until
+from tests.fakes.programs.scripted_server import EVENT_STREAM, Gate, Received, Reply, ScriptedServer
+from tests.fakes.programs.stack import MakeStack, Stack
+from tests.fakes.transport.raw_http import Http2Connection, connected, read_head, read_response
 
 pytestmark = pytest.mark.e2e
 

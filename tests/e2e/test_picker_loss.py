@@ -5,9 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tests.fakes.processes import MODEL
-from tests.fakes.programs import wait_until
-from tests.fakes.stack import MakeStack, Stack
+from tests.fakes.programs.processes import MODEL
+from tests.fakes.programs.program import wait_until
+from tests.fakes.programs.stack import MakeStack, Stack
 
 pytestmark = pytest.mark.e2e
 

@@ -9,11 +9,11 @@ from statistics import fmean
 import pytest
 
 from tests.e2e.conftest import StartSimulators
-from tests.fakes.pool_client import PoolClient, different_prompts
-from tests.fakes.processes import MODEL, Simulator
-from tests.fakes.programs import wait_until
-from tests.fakes.raw_http import Http2Connection, connected
-from tests.fakes.stack import MakeStack, Stack
+from tests.fakes.programs.pool_client import PoolClient, different_prompts
+from tests.fakes.programs.processes import MODEL, Simulator
+from tests.fakes.programs.program import wait_until
+from tests.fakes.programs.stack import MakeStack, Stack
+from tests.fakes.transport.raw_http import Http2Connection, connected
 
 pytestmark = pytest.mark.e2e
 

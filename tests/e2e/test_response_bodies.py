@@ -9,9 +9,9 @@ import pytest
 from openai.types.chat import ChatCompletionChunk
 
 from tests.e2e.conftest import StartSimulators, assert_no_complaints
-from tests.fakes.pool_client import different_prompts
-from tests.fakes.processes import MODEL
-from tests.fakes.stack import MakeStack, Stack
+from tests.fakes.programs.pool_client import different_prompts
+from tests.fakes.programs.processes import MODEL
+from tests.fakes.programs.stack import MakeStack, Stack
 
 pytestmark = pytest.mark.e2e
 

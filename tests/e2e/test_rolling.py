@@ -15,12 +15,12 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from epp.gateway.service import SERVICE_NAME
-from tests.fakes.gateway_client import gateway_client
-from tests.fakes.load import Load
-from tests.fakes.processes import MODEL, Picker
-from tests.fakes.programs import wait_until
-from tests.fakes.scripted_server import EVENT_STREAM, Gate, Received, Reply, ScriptedServer
-from tests.fakes.stack import MakeStack, Stack
+from tests.fakes.pickers.gateway_client import gateway_client
+from tests.fakes.programs.load import Load
+from tests.fakes.programs.processes import MODEL, Picker
+from tests.fakes.programs.program import wait_until
+from tests.fakes.programs.scripted_server import EVENT_STREAM, Gate, Received, Reply, ScriptedServer
+from tests.fakes.programs.stack import MakeStack, Stack
 
 pytestmark = pytest.mark.e2e
 

@@ -17,8 +17,8 @@ import httpx
 import pytest
 
 from epp.standalone.envoy_clusters import Address
-from tests.fakes.processes import EPP, MODEL, PortSource
-from tests.fakes.programs import Program, children_of, is_alive, wait_until
+from tests.fakes.programs.processes import EPP, MODEL, PortSource
+from tests.fakes.programs.program import Program, children_of, is_alive, wait_until
 
 pytestmark = pytest.mark.e2e
 

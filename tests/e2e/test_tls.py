@@ -10,9 +10,9 @@ import pytest
 
 from tests.e2e.conftest import assert_no_complaints
 from tests.fakes.certificates import new_pair, write_pair
-from tests.fakes.pool_client import PoolClient, different_prompts
-from tests.fakes.programs import wait_until
-from tests.fakes.stack import MakeStack, Stack
+from tests.fakes.programs.pool_client import PoolClient, different_prompts
+from tests.fakes.programs.program import wait_until
+from tests.fakes.programs.stack import MakeStack, Stack
 
 pytestmark = pytest.mark.e2e
 

@@ -7,10 +7,10 @@ import pytest
 
 from epp.tracing.trace_context import read_traceparent
 from tests.fakes.collector import grpc_collector, plain
-from tests.fakes.processes import MODEL
-from tests.fakes.programs import wait_until
-from tests.fakes.scripted_server import ScriptedServer
-from tests.fakes.stack import MakeStack
+from tests.fakes.programs.processes import MODEL
+from tests.fakes.programs.program import wait_until
+from tests.fakes.programs.scripted_server import ScriptedServer
+from tests.fakes.programs.stack import MakeStack
 
 pytestmark = pytest.mark.e2e
 

@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.fakes.scripted_server import POLL_SECONDS
+from tests.fakes.programs.scripted_server import POLL_SECONDS
 
 SERVICE = "opentelemetry.proto.collector.trace.v1.TraceService"
 

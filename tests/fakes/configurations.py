@@ -32,10 +32,10 @@ def offered(plugin_type: str, value: str, by: str = "acme") -> EntryPoint:
 
 
 def registry_with(types: Mapping[str, str]) -> PluginRegistry:
-    """The bundled types and strangers' classes in `tests.fakes.configured_plugins`."""
+    """The bundled types and strangers' classes in `tests.fakes.plugins.configured`."""
     return PluginRegistry(
         BUNDLED,
-        [offered(name, f"tests.fakes.configured_plugins:{kind}") for name, kind in types.items()],
+        [offered(name, f"tests.fakes.plugins.configured:{kind}") for name, kind in types.items()],
     )
 
 

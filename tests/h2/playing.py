@@ -24,7 +24,7 @@ from epp.gateway.service import METHOD
 from epp.transport.native.budgets import Budget, HeldBytes, OpenStreams
 from epp.transport.native.limits import ConnectionLimits
 from epp.transport.streams import Outlet, StatusCode
-from tests.fakes.http2_peer import PATH, Peer, Recorder, data, message, messages_of
+from tests.fakes.transport.http2_peer import PATH, Peer, Recorder, data, message, messages_of
 from tests.h2.conversations import Input
 
 LIMITS = ConnectionLimits(

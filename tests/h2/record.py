@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager, suppress
 
 from epp.gateway.service import METHOD
 from tests.benchmarks.traffic import FULL_DUPLEX, STREAMED
-from tests.fakes import interop
-from tests.fakes.grpc_clients import Grpcio, Grpclib
-from tests.fakes.grpc_go import GrpcGo
-from tests.fakes.interop import CALLS, COMPRESSED, Call, Client
-from tests.fakes.native_streams import PATH
-from tests.fakes.streams import CountingObserver
+from tests.fakes.transport import interop
+from tests.fakes.transport.grpc_clients import Grpcio, Grpclib
+from tests.fakes.transport.grpc_go import GrpcGo
+from tests.fakes.transport.interop import CALLS, COMPRESSED, Call, Client
+from tests.fakes.transport.native_streams import PATH
+from tests.fakes.transport.streams import CountingObserver
 from tests.h2.conversations import CORPUS
 
 SAID = {

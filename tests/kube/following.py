@@ -13,8 +13,8 @@ from epp.kubernetes.observer import WatchErrorKind
 from epp.kubernetes.pool_source import KubernetesPoolSource
 from epp.kubernetes.reflector_context import ReflectorSettings
 from tests.fakes.eventually import eventually
-from tests.fakes.kube_objects import Manifest, inference_pool, pod, pod_status
-from tests.fakes.kube_watching import CountingObserver, context_of, running
+from tests.fakes.kubernetes.objects import Manifest, inference_pool, pod, pod_status
+from tests.fakes.kubernetes.watching import CountingObserver, context_of, running
 from tests.kube.caller import Caller, Refused, path_of
 
 POOL = "model-servers"

@@ -20,8 +20,8 @@ from typing import Any, Self
 
 import httpx
 
-from tests.fakes.processes import PortSource
-from tests.fakes.programs import Program
+from tests.fakes.programs.processes import PortSource
+from tests.fakes.programs.program import Program
 from tests.kube.credentials import ADMIN_TOKEN, ISSUER, Credentials, kubeconfig
 
 BINARIES = Path(os.environ.get("EPP_KUBE_TEST_BIN") or Path.home() / ".cache/epp-kube-test")

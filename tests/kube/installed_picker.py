@@ -12,8 +12,8 @@ import httpx
 from grpc_health.v1 import health_pb2
 
 from epp.standalone.envoy_clusters import Address
-from tests.fakes.processes import EPP, LOOPBACK, PortSource
-from tests.fakes.programs import Program, wait_until
+from tests.fakes.programs.processes import EPP, LOOPBACK, PortSource
+from tests.fakes.programs.program import Program, wait_until
 from tests.kube.installation import (
     Manifests,
     environment_of,

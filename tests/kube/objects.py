@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from tests.fakes.kube_objects import Manifest, pod, pod_status
+from tests.fakes.kubernetes.objects import Manifest, pod, pod_status
 
 
 def namespace_of(name: str) -> Manifest:

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from epp.kubernetes.client import KubeClient
-from tests.fakes.kube_objects import Manifest
-from tests.fakes.kube_store import Refusal
+from tests.fakes.kubernetes.objects import Manifest
+from tests.fakes.kubernetes.store import Refusal
 from tests.kube.caller import Caller, Refused, collection_of
 from tests.kube.harness import ControlPlane
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class RealKube:
-    """What `tests.fakes.kube_api.FakeKubeApi` has, as far as a real server can be made to do it."""
+    """`tests.fakes.kubernetes.api.FakeKubeApi`, as far as a real server can be made to do it."""
 
     def __init__(self, control_plane: ControlPlane, owner: Caller) -> None:
         self._control_plane = control_plane

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.fakes.dashboard import targets
-from tests.fakes.prometheus import program
+from tests.fakes.metrics.dashboard import targets
+from tests.fakes.programs.prometheus import program
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from tests.fakes.doctor_cases import bootstrap, cluster, ext_proc
-from tests.fakes.kube_objects import inference_pool, pod, pod_status
-from tests.fakes.programs import Program, wait_until
+from tests.fakes.kubernetes.objects import inference_pool, pod, pod_status
+from tests.fakes.programs.program import Program, wait_until
 from tests.kube.caller import Caller
 from tests.kube.harness import ControlPlane
 from tests.kube.installation import ServiceAccount

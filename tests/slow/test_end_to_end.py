@@ -14,12 +14,12 @@ import openai
 import pytest
 
 from epp.standalone.envoy_clusters import Address
-from tests.fakes.applications import TAKING_TURNS
-from tests.fakes.gateway_client import Answer, gateway_client
-from tests.fakes.load import Load
-from tests.fakes.processes import MODEL, Picker, PortSource
-from tests.fakes.programs import wait_until
-from tests.fakes.scripted_server import EVENT_STREAM, Gate, Received, Reply, ScriptedServer
+from tests.fakes.pickers.applications import TAKING_TURNS
+from tests.fakes.pickers.gateway_client import Answer, gateway_client
+from tests.fakes.programs.load import Load
+from tests.fakes.programs.processes import MODEL, Picker, PortSource
+from tests.fakes.programs.program import wait_until
+from tests.fakes.programs.scripted_server import EVENT_STREAM, Gate, Received, Reply, ScriptedServer
 from tests.kube.caller import Caller
 from tests.kube.gateway import ClusterStack, Models, ModelServer, endpoints_of, pool_of
 from tests.kube.harness import ControlPlane

@@ -13,7 +13,7 @@ import pytest
 
 from epp.kubernetes.events import Note, PoolEventWriter
 from tests.fakes.eventually import eventually
-from tests.fakes.kube_objects import inference_pool
+from tests.fakes.kubernetes.objects import inference_pool
 from tests.kube.caller import Caller
 from tests.kube.harness import ControlPlane
 from tests.kube.installation import flags_of, install_manifests, rendered

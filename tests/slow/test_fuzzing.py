@@ -20,8 +20,8 @@ import grpc
 import pytest
 
 from tests.fakes.eventually import eventually
-from tests.fakes.native_streams import PATH, native_server
-from tests.fakes.streams import CountingObserver
+from tests.fakes.transport.native_streams import PATH, native_server
+from tests.fakes.transport.streams import CountingObserver
 from tests.h2.conversations import Input, recorded, save
 from tests.h2.mutations import mutated
 from tests.h2.playing import LIMITS, Chaotic, play, without_logs

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.fakes import interop
 from tests.fakes.eventually import eventually
-from tests.fakes.grpc_go import GrpcGo
-from tests.fakes.interop import CALLS, COMPRESSED, Call, Running, running_server
-from tests.fakes.streams import CountingObserver
+from tests.fakes.transport import interop
+from tests.fakes.transport.grpc_go import GrpcGo
+from tests.fakes.transport.interop import CALLS, COMPRESSED, Call, Running, running_server
+from tests.fakes.transport.streams import CountingObserver
 
 pytestmark = pytest.mark.slow
 ALL = CALLS | {"compressed messages": COMPRESSED}

@@ -13,8 +13,8 @@ import pytest
 
 from epp.transport.native.tls import ServerTls
 from tests.fakes.certificates import new_pair
-from tests.fakes.native_streams import native_server
-from tests.fakes.streams import TellingHandler
+from tests.fakes.transport.native_streams import native_server
+from tests.fakes.transport.streams import TellingHandler
 
 pytestmark = pytest.mark.slow
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from epp.standalone.envoy_clusters import Address
-from tests.fakes.kube_objects import inference_pool, pod, pod_status
-from tests.fakes.processes import PortSource, Simulator
-from tests.fakes.programs import wait_until
+from tests.fakes.kubernetes.objects import inference_pool, pod, pod_status
+from tests.fakes.programs.processes import PortSource, Simulator
+from tests.fakes.programs.program import wait_until
 from tests.helm.chart import rendered_chart
 from tests.helm.foreign import is_defined
 from tests.helm.values import MATRIX

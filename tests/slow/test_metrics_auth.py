@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.fakes.applications import options_for_tests, running
+from tests.fakes.pickers.applications import options_for_tests, running
 from tests.kube.caller import Caller
 from tests.kube.harness import ControlPlane
 from tests.kube.installation import install

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from epp.standalone.envoy_clusters import Address
-from tests.fakes.applications import kubeconfig_for
-from tests.fakes.dashboard import Target, targets, variables
-from tests.fakes.load import Load
-from tests.fakes.processes import MODEL, Picker, PortSource, Simulator
-from tests.fakes.programs import wait_until
-from tests.fakes.prometheus import Prometheus
-from tests.fakes.stack import Stack
+from tests.fakes.metrics.dashboard import Target, targets, variables
+from tests.fakes.pickers.applications import kubeconfig_for
+from tests.fakes.programs.load import Load
+from tests.fakes.programs.processes import MODEL, Picker, PortSource, Simulator
+from tests.fakes.programs.program import wait_until
+from tests.fakes.programs.prometheus import Prometheus
+from tests.fakes.programs.stack import Stack
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ import pytest
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.object_feed import ObjectFeed
 from tests.fakes.eventually import eventually
-from tests.fakes.kube_watching import context_of, running
+from tests.fakes.kubernetes.watching import context_of, running
 from tests.kube.caller import Caller
 from tests.kube.harness import ControlPlane
 from tests.kube.installation import OBJECTIVE_DEFINITION

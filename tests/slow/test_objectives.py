@@ -11,7 +11,7 @@ from epp.datastore.datastore import Datastore
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.objective_watch import ObjectiveWatch
 from tests.fakes.eventually import eventually
-from tests.fakes.kube_watching import context_of, running
+from tests.fakes.kubernetes.watching import context_of, running
 from tests.kube.caller import Caller, Refused
 from tests.kube.harness import ControlPlane
 from tests.kube.installation import OBJECTIVE_DEFINITION

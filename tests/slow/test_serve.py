@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.kube_objects import inference_pool, pod, pod_status
-from tests.fakes.programs import Program, wait_until
+from tests.fakes.kubernetes.objects import inference_pool, pod, pod_status
+from tests.fakes.programs.program import Program, wait_until
 from tests.kube.caller import Caller
 from tests.kube.harness import ControlPlane
 from tests.kube.installation import ServiceAccount

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from epp.standalone.envoy_clusters import Address
-from tests.fakes.kube_objects import pod, pod_status
-from tests.fakes.processes import LOOPBACK, MODEL, Gateway, Picker, PortSource, Simulator
-from tests.fakes.programs import wait_until
+from tests.fakes.kubernetes.objects import pod, pod_status
+from tests.fakes.programs.processes import LOOPBACK, MODEL, Gateway, Picker, PortSource, Simulator
+from tests.fakes.programs.program import wait_until
 from tests.kube.caller import Caller
 from tests.kube.harness import ControlPlane
 from tests.kube.installation import Manifests, flags_of, install_manifests, rendered

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import grpc
 
-from tests.fakes.relay import relay_to
+from tests.fakes.transport.relay import relay_to
 from tests.soak.gateway import STAGES, Gateway, Way, reach
 from tests.soak.ledger import DISCONNECT, ERROR
 from tests.soak.talks import LARGE_CHUNK, Talk, open_channel

@@ -18,7 +18,7 @@ from typing import cast
 from epp.support.event_loop import run_in_loop
 from tests.benchmarks.page_servers import page_of
 from tests.fakes.page_server import answer
-from tests.fakes.programs import Program
+from tests.fakes.programs.program import Program
 
 PAGE_BYTES = 17_000
 HEALTHY_SHARE = 0.6

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.fakes.serving import ServingPicker, VitalSigns
+from tests.fakes.programs.serving import ServingPicker, VitalSigns
 from tests.soak.ledger import Ledger, Period
 
 SAMPLE_SECONDS = 5.0

@@ -14,13 +14,13 @@ import grpc
 
 from epp.gateway.service import METHOD
 from epp.wire import ext_proc_pb2 as wire
-from tests.fakes.gateway_client import (
+from tests.fakes.pickers.gateway_client import (
     body_modes,
     header_map,
     processing_request,
     read_answer,
 )
-from tests.fakes.held_streams import EVENT_STREAM, LAST, TOKEN
+from tests.fakes.pickers.held_streams import EVENT_STREAM, LAST, TOKEN
 from tests.soak.ledger import NATURAL, Ledger
 
 ANSWER_SECONDS = 60.0

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.eventually import eventually
-from tests.fakes.serving import ServingPicker, VitalSigns, serving_picker, sum_of
+from tests.fakes.programs.serving import ServingPicker, VitalSigns, serving_picker, sum_of
 from tests.soak.agreement import agrees
 from tests.soak.churn import (
     CONFIGURATIONS,

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.eventually import eventually
-from tests.fakes.gateway_client import gateway_client
-from tests.fakes.held_streams import FIRST_HALF, End, HeldStream, State, all_of
-from tests.fakes.relay import Relay, relay_to
-from tests.fakes.serving import ServingPicker, VitalSigns, serving_picker
+from tests.fakes.pickers.gateway_client import gateway_client
+from tests.fakes.pickers.held_streams import FIRST_HALF, End, HeldStream, State, all_of
+from tests.fakes.programs.serving import ServingPicker, VitalSigns, serving_picker
+from tests.fakes.transport.relay import Relay, relay_to
 
 SECONDS = float(os.environ.get("EPP_SOAK_HOLD_SECONDS", "120"))
 STREAMS = int(os.environ.get("EPP_SOAK_STREAMS", "1000"))

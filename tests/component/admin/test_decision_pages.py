@@ -19,7 +19,7 @@ from epp.admin.pool_view import PoolView
 from epp.app.request_path import RequestPathSettings
 from epp.request_control.decision_log import Decision, DecisionLog
 from epp.request_control.incoming import IncomingRequest
-from tests.fakes.decided import Decided, incoming
+from tests.fakes.pickers.decided import Decided, incoming
 
 COMPLETION = {"model": "m", "prompt": "a"}
 

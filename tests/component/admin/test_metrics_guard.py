@@ -15,7 +15,7 @@ from epp.admin.metrics_guard import MetricsGuard
 from epp.admin.metrics_pages import metrics_pages
 from epp.kubernetes.access_reviews import KubeAccessReviews
 from epp.observability.metrics import Metrics
-from tests.fakes.kube_api import FakeKubeApi
+from tests.fakes.kubernetes.api import FakeKubeApi
 from tests.fakes.logs import awaitable_logs
 
 PAGES = ("/metrics", "/debug/plugins/state")

@@ -13,7 +13,8 @@ from epp.app.application import Application
 from epp.app.options import ServeOptions
 from epp.framework.errors import ConfigError
 from epp.gateway.service import SERVICE_NAME
-from tests.fakes.applications import (
+from tests.fakes.eventually import eventually
+from tests.fakes.pickers.applications import (
     BODY,
     get,
     health,
@@ -22,8 +23,7 @@ from tests.fakes.applications import (
     pool_page,
     running,
 )
-from tests.fakes.eventually import eventually
-from tests.fakes.gateway_client import gateway_client
+from tests.fakes.pickers.gateway_client import gateway_client
 from tests.fakes.pool_files import MANIFEST
 
 POOL = MANIFEST.replace("{number: 8000}", "{number: 8000}, {number: 8001}")

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from epp import __version__
-from tests.fakes.applications import (
+from tests.fakes.eventually import eventually
+from tests.fakes.pickers.applications import (
     TAKING_TURNS,
     get,
     options_for_tests,
@@ -16,8 +17,7 @@ from tests.fakes.applications import (
     pool_page,
     running,
 )
-from tests.fakes.eventually import eventually
-from tests.fakes.gateway_client import gateway_client
+from tests.fakes.pickers.gateway_client import gateway_client
 from tests.fakes.pool_files import MANIFEST
 
 PREFIXES = """

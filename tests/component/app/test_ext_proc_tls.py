@@ -12,11 +12,11 @@ import pytest
 from epp.app.application import Application
 from epp.app.options import ServeOptions
 from epp.framework.errors import ConfigError
-from tests.fakes.applications import BODY, options_for_tests, running
 from tests.fakes.certificates import certificate_of, new_pair, shake_hands, write_pair
 from tests.fakes.eventually import eventually
-from tests.fakes.gateway_client import gateway_client
 from tests.fakes.logs import awaitable_logs, until_logged
+from tests.fakes.pickers.applications import BODY, options_for_tests, running
+from tests.fakes.pickers.gateway_client import gateway_client
 from tests.fakes.pool_files import MANIFEST
 
 POOL = MANIFEST.replace("FailClose", "FailOpen") + "endpoints: [{name: gpu-a, address: 10.0.0.1}]"

@@ -17,9 +17,16 @@ from epp.app.listeners import BoundPorts
 from epp.app.options import ServeOptions
 from epp.config.built_in import BUILT_IN
 from epp.framework.errors import ConfigError
-from tests.fakes.applications import answer, get, options_for_tests, picks, pool_page, running
-from tests.fakes.gateway_client import gateway_client
 from tests.fakes.logs import awaitable_logs, until_logged
+from tests.fakes.pickers.applications import (
+    answer,
+    get,
+    options_for_tests,
+    picks,
+    pool_page,
+    running,
+)
+from tests.fakes.pickers.gateway_client import gateway_client
 from tests.fakes.pool_files import MANIFEST
 
 POOL = (

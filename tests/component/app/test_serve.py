@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.programs import Program
+from tests.fakes.programs.program import Program
 
 STALLED = """
 import os, signal, sys, threading, time
 from pathlib import Path
 from epp.app.serve import serve
-from tests.fakes.applications import options_for_tests
+from tests.fakes.pickers.applications import options_for_tests
 
 reading, writing = os.pipe()
 os.set_blocking(writing, False)
@@ -41,7 +41,7 @@ SCRIPT = """
 import threading
 from pathlib import Path
 from epp.app.serve import serve
-from tests.fakes.applications import options_for_tests
+from tests.fakes.pickers.applications import options_for_tests
 
 threading.Thread(target=threading.Event().wait, daemon={is_daemon}, name="stubborn").start()
 options = options_for_tests(pool_file=Path({pool!r}), shutdown_grace=1.0)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from epp.cli.main import main
-from tests.fakes.scripted_server import Received, Reply, ScriptedServer
+from tests.fakes.programs.scripted_server import Received, Reply, ScriptedServer
 
 COMMANDS = (["pool", "show"], ["explain"], ["explain", "some-request"])
 NOT_AN_ADMIN_PORT = "is not the admin port of an Endpoint Picker, or is that of another version"

@@ -16,8 +16,8 @@ from aiohttp import web
 from epp.admin.http_port import HttpPort
 from epp.app.listeners import BoundPorts
 from epp.cli.main import main
-from tests.fakes.applications import get, options_for_tests, running
-from tests.fakes.gateway_client import gateway_client
+from tests.fakes.pickers.applications import get, options_for_tests, running
+from tests.fakes.pickers.gateway_client import gateway_client
 from tests.fakes.pool_files import MANIFEST
 
 POOL = (

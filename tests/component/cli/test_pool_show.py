@@ -11,9 +11,9 @@ from aiohttp import web
 
 from epp.admin.http_port import HttpPort
 from epp.cli.main import main
-from tests.fakes.applications import kubeconfig_for, options_for_tests, running
-from tests.fakes.kube_api import FakeKubeApi
-from tests.fakes.kube_objects import inference_pool, pod, pod_status
+from tests.fakes.kubernetes.api import FakeKubeApi
+from tests.fakes.kubernetes.objects import inference_pool, pod, pod_status
+from tests.fakes.pickers.applications import kubeconfig_for, options_for_tests, running
 from tests.fakes.pool_files import MANIFEST
 
 POOL = MANIFEST + "endpoints: [{name: gpu-a, address: 10.0.0.1}]"

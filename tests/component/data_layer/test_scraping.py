@@ -14,7 +14,7 @@ from epp.framework.endpoint import Endpoint
 from epp.observability.metrics import Metrics
 from tests.fakes.data_layer import LoadExtractor, PageSource
 from tests.fakes.eventually import eventually
-from tests.fakes.metric_samples import value_of
+from tests.fakes.metrics.samples import value_of
 from tests.fakes.page_server import PageServer, answer, page_server
 from tests.fakes.pool import pod_of, pool_of
 

@@ -25,11 +25,11 @@ from epp.diagnosis.doctor_options import DoctorOptions
 from epp.diagnosis.doctor_runner import Check, CheckRunner
 from epp.diagnosis.other_pools import look_at_other_pools
 from epp.kubernetes.client import KubeClient
-from tests.fakes.applications import kubeconfig_for, options_for_tests
 from tests.fakes.doctor_cases import bad, doctor_case, pool_with, verdicts
-from tests.fakes.kube_api import FakeKubeApi
-from tests.fakes.kube_objects import inference_pool, pod, pod_status
-from tests.fakes.scripted_kube import client_of
+from tests.fakes.kubernetes.api import FakeKubeApi
+from tests.fakes.kubernetes.objects import inference_pool, pod, pod_status
+from tests.fakes.kubernetes.scripted import client_of
+from tests.fakes.pickers.applications import kubeconfig_for, options_for_tests
 
 OK, WARNING, FAULT, SKIPPED = Verdict.OK, Verdict.WARNING, Verdict.FAULT, Verdict.SKIPPED
 

@@ -24,10 +24,10 @@ from epp.diagnosis.doctor_options import DoctorOptions, HostPort
 from epp.diagnosis.port_look import PortLook, Speaks
 from epp.gateway.health import HealthConditions
 from epp.transport.certificates import CertificatePair, self_signed_pair
-from tests.fakes.applications import kubeconfig_for, options_for_tests, running
 from tests.fakes.certificates import write_pair
 from tests.fakes.doctor_cases import bad, doctor_case, verdicts
 from tests.fakes.page_server import PageServer, answer, page_server
+from tests.fakes.pickers.applications import kubeconfig_for, options_for_tests, running
 from tests.fakes.pool_files import MANIFEST
 
 PAGES = Path(__file__).parents[2] / "samples/metrics"

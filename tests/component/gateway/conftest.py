@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.fakes.picker import Picker, running_picker
+from tests.fakes.pickers.picker import Picker, running_picker
 
 
 @pytest.fixture

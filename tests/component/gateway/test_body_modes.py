@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from tests.fakes.gateway_client import COMPLETIONS, Answer
-from tests.fakes.picker import Picker, running_picker
+from tests.fakes.pickers.gateway_client import COMPLETIONS, Answer
+from tests.fakes.pickers.picker import Picker, running_picker
 
 BODY = b'{"model":"m","prompt":"a"}'
 ONE = "10.0.0.1:8000"

@@ -17,8 +17,8 @@ import pytest
 
 from epp.transport.native.frames import DATA, WINDOW_UPDATE
 from tests.benchmarks.traffic import FULL_DUPLEX, Traffic, traffic
-from tests.fakes.http2_peer import frames_in
-from tests.fakes.wired_picker import WiredPicker
+from tests.fakes.pickers.wired_picker import WiredPicker
+from tests.fakes.transport.http2_peer import frames_in
 
 # With what was counted on CPython 3.11.
 MOST_CALLS_PER_CHUNK = 36  # 35

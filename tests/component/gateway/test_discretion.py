@@ -35,10 +35,10 @@ from epp.observability.logging import LogFormat, configure_logging
 from epp.observability.request_log import console_line, json_line
 from epp.request_control.director_settings import DirectorSettings
 from epp.support.loop_faults import tell_of_fault
-from tests.fakes.gateway_client import Exchange
-from tests.fakes.gossips import SECRET, Trapper, bug, gossips, rejection
 from tests.fakes.logs import logging_as_it_was
-from tests.fakes.picker import Picker, running_picker
+from tests.fakes.pickers.gateway_client import Exchange
+from tests.fakes.pickers.picker import Picker, running_picker
+from tests.fakes.plugins.gossips import SECRET, Trapper, bug, gossips, rejection
 
 ROOMS = ("framework", "gateway", "plugins", "request_control")
 HEADER = re.compile(

@@ -10,7 +10,9 @@ import pytest
 from epp.app.request_path import RequestPathSettings
 from epp.datastore.inference_pool import FailureMode
 from epp.request_control.director_settings import DirectorSettings
-from tests.fakes.failing_plugins import (
+from tests.fakes.pickers.gateway_client import Answer
+from tests.fakes.pickers.picker import Picker, running_picker
+from tests.fakes.plugins.failing import (
     ONE,
     OWN,
     TWO,
@@ -20,8 +22,6 @@ from tests.fakes.failing_plugins import (
     Slow,
     ThreadedProducer,
 )
-from tests.fakes.gateway_client import Answer
-from tests.fakes.picker import Picker, running_picker
 
 BODY = b'{"model":"m","prompt":"a"}'
 BOTH = pytest.mark.parametrize("mode", list(FailureMode))

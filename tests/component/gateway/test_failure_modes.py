@@ -25,8 +25,8 @@ from epp.gateway.overload import OverloadLimits
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.hooks import Hooks
 from tests.fakes.eventually import eventually
-from tests.fakes.gateway_client import COMPLETIONS, Answer
-from tests.fakes.picker import Picker, pods, pool, running_picker
+from tests.fakes.pickers.gateway_client import COMPLETIONS, Answer
+from tests.fakes.pickers.picker import Picker, pods, pool, running_picker
 
 BODY = b'{"model":"m","prompt":"a"}'
 ONE = "10.0.0.1:8000"

@@ -12,8 +12,8 @@ from epp.framework.errors import ConfigError
 from epp.gateway.health import HealthState
 from epp.gateway.health_methods import health_methods
 from epp.gateway.health_service import health_handler
-from tests.fakes.native_streams import native_server
-from tests.fakes.streams import TellingHandler, stream_server
+from tests.fakes.transport.native_streams import native_server
+from tests.fakes.transport.streams import TellingHandler, stream_server
 
 EXT_PROC = "envoy.service.ext_proc.v3.ExternalProcessor"
 READINESS = ["", "readiness", EXT_PROC, "inference-extension"]

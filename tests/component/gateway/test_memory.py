@@ -19,12 +19,12 @@ from epp.request_control.active_request import ActiveRequest
 from epp.request_control.incoming import IncomingRequest
 from epp.tracing.tracer import Tracer
 from tests.fakes.eventually import eventually
-from tests.fakes.failing_plugins import OWN
-from tests.fakes.held_streams import EVENT_STREAM, End, HeldStream, State
 from tests.fakes.logs import awaitable_logs
-from tests.fakes.picker import Picker, running_picker
+from tests.fakes.pickers.chosen_transport import STREAM
+from tests.fakes.pickers.held_streams import EVENT_STREAM, End, HeldStream, State
+from tests.fakes.pickers.picker import Picker, running_picker
+from tests.fakes.plugins.failing import OWN
 from tests.fakes.tracing import SpanRecords
-from tests.fakes.transport import STREAM
 
 PER_STREAM = (STREAM, Transaction, DuplexRequest, PendingRequest, ActiveRequest, IncomingRequest)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.fakes.picker import Picker, running_picker
+from tests.fakes.pickers.picker import Picker, running_picker
 
 BAD, GOOD = "10.0.0.1:8000", "10.0.0.2:8000"
 BODY = b'{"model":"m","prompt":"a"}'

@@ -15,8 +15,8 @@ from epp.framework.request import InferenceRequest, InferenceResponse
 from epp.framework.request_control import Admitter, PreRequest, ResponseBody, ResponseProgress
 from epp.framework.scheduling_results import SchedulingResult
 from tests.fakes.eventually import eventually
-from tests.fakes.gateway_client import Answer
-from tests.fakes.picker import Picker, running_picker
+from tests.fakes.pickers.gateway_client import Answer
+from tests.fakes.pickers.picker import Picker, running_picker
 
 BODY = b'{"model":"m","prompt":"a"}'
 ONE, TWO, THREE = "10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"

@@ -18,8 +18,8 @@ from epp.framework.request_control import (
 )
 from epp.framework.scheduling_results import SchedulingResult
 from tests.fakes.eventually import eventually
-from tests.fakes.gateway_client import Exchange
-from tests.fakes.picker import Picker, running_picker
+from tests.fakes.pickers.gateway_client import Exchange
+from tests.fakes.pickers.picker import Picker, running_picker
 
 BODY = b'{"model":"m","stream":true,"prompt":"once upon a time"}'
 ONE, TWO = "10.0.0.1:8000", "10.0.0.2:8000"

@@ -17,8 +17,8 @@ from epp.plugins.parsers.passthrough import PassthroughParser
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.hooks import Hooks
 from epp.transport.grpc_aio import MessageLimits
-from tests.fakes.gateway_client import COMPLETIONS, Answer
-from tests.fakes.picker import Picker, running_picker
+from tests.fakes.pickers.gateway_client import COMPLETIONS, Answer
+from tests.fakes.pickers.picker import Picker, running_picker
 
 ONE = "10.0.0.1:8000"
 BODY = b'{"model":"m","prompt":"a"}'

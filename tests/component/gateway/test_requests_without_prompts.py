@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from epp.config.built_in import BUILT_IN
-from tests.fakes.gateway_client import COMPLETIONS, Exchange
-from tests.fakes.picker import running_picker
+from tests.fakes.pickers.gateway_client import COMPLETIONS, Exchange
+from tests.fakes.pickers.picker import running_picker
 
 ONE, TWO = "10.0.0.1:8000", "10.0.0.2:8000"
 EVERYTHING = """

@@ -19,8 +19,8 @@ from epp.plugins.parsers.usage import JsonUsageReader
 from epp.request_control.hooks import Hooks
 from epp.request_control.response_headers import ResponseSettings
 from tests.fakes.eventually import eventually
-from tests.fakes.gateway_client import Answer, Exchange
-from tests.fakes.picker import Picker, running_picker
+from tests.fakes.pickers.gateway_client import Answer, Exchange
+from tests.fakes.pickers.picker import Picker, running_picker
 
 BODY = b'{"model":"m","prompt":"a"}'
 JSON = {":status": "200", "content-type": "application/json", "content-length": "78"}
@@ -164,7 +164,7 @@ async def test_repeated_response_headers_are_left_alone(picked: Exchange) -> Non
 
 
 def header_map_of(*items: tuple[str, str]) -> object:
-    from tests.fakes.gateway_client import header_map
+    from tests.fakes.pickers.gateway_client import header_map
 
     return header_map(items)
 

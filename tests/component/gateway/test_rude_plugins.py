@@ -6,10 +6,10 @@ import pytest
 
 from epp.datastore.inference_pool import FailureMode
 from tests.fakes.eventually import eventually
-from tests.fakes.failing_plugins import ONE, TWO
-from tests.fakes.gateway_client import Answer
-from tests.fakes.picker import Picker, running_picker
-from tests.fakes.rude_plugins import StubbornProducer, every_rude_plugin
+from tests.fakes.pickers.gateway_client import Answer
+from tests.fakes.pickers.picker import Picker, running_picker
+from tests.fakes.plugins.failing import ONE, TWO
+from tests.fakes.plugins.rude import StubbornProducer, every_rude_plugin
 
 BODY = b'{"model":"m","prompt":"a"}'
 OWN = tuple(every_rude_plugin())

@@ -12,8 +12,8 @@ from epp.framework.request import InferenceRequest, InferenceResponse, Terminati
 from epp.framework.request_control import DataProducer, ResponseBody
 from epp.request_control.hooks import Hooks
 from tests.fakes.eventually import eventually
-from tests.fakes.gateway_client import COMPLETIONS, Exchange
-from tests.fakes.picker import Picker, pods, pool, running_picker
+from tests.fakes.pickers.gateway_client import COMPLETIONS, Exchange
+from tests.fakes.pickers.picker import Picker, pods, pool, running_picker
 
 BODY = b'{"model":"m","prompt":"a"}'
 SSE = {":status": "200", "content-type": "text/event-stream"}

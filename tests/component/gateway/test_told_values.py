@@ -19,9 +19,9 @@ from epp.observability.logging import LogLevel
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.explanation import MOST_TEXT
 from epp.request_control.response_headers import ResponseSettings
-from tests.fakes.gateway_client import Answer, Exchange
 from tests.fakes.logs import awaitable_logs, logging_as_it_was, until_logged
-from tests.fakes.picker import Picker, running_picker
+from tests.fakes.pickers.gateway_client import Answer, Exchange
+from tests.fakes.pickers.picker import Picker, running_picker
 
 BODY = b'{"model":"m","prompt":"what nobody may read"}'
 ONE, TWO = "10.0.0.1:8000", "10.0.0.2:8000"

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from epp.kubernetes.client import KubeClient
-from tests.fakes.kube_api import FakeKubeApi
+from tests.fakes.kubernetes.api import FakeKubeApi
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from aiohttp.test_utils import TestServer
 from epp.kubernetes.client import KubeClient, KubeResponse, KubeUnreachable, status_error
 from epp.kubernetes.credentials import find_credentials
 from tests.fakes.eventually import eventually
-from tests.fakes.kube_api import FakeKubeApi
-from tests.fakes.kube_objects import Manifest, pod
+from tests.fakes.kubernetes.api import FakeKubeApi
+from tests.fakes.kubernetes.objects import Manifest, pod
 from tests.kube.credentials import Credentials, kubeconfig
 
 PODS = "/api/v1/namespaces/models/pods"

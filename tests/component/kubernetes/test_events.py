@@ -12,8 +12,8 @@ from epp.kubernetes import events as module
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.events import Note, PoolEventWriter
 from tests.fakes.eventually import eventually
-from tests.fakes.kube_api import FakeKubeApi
-from tests.fakes.kube_objects import inference_pool
+from tests.fakes.kubernetes.api import FakeKubeApi
+from tests.fakes.kubernetes.objects import inference_pool
 from tests.fakes.logs import awaitable_logs
 
 EVENT = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "x", "namespace": "models"}}

@@ -17,7 +17,7 @@ from epp.kubernetes.leader_election import ElectionTiming, LeaderElector
 from epp.kubernetes.lease import LeaseError, LeaseRecord
 from epp.kubernetes.lease_client import KubeLease
 from tests.fakes.eventually import eventually
-from tests.fakes.scripted_kube import client_of
+from tests.fakes.kubernetes.scripted import client_of
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/models/leases"
 NAME = "epp-models-my-pool.llm-d.ai"

@@ -13,9 +13,9 @@ from epp.kubernetes.client import KubeClient
 from epp.kubernetes.objective_watch import ObjectiveWatch
 from epp.kubernetes.observer import WatchErrorKind
 from tests.fakes.eventually import eventually
-from tests.fakes.kube_api import FakeKubeApi
-from tests.fakes.kube_objects import Manifest
-from tests.fakes.kube_watching import CountingObserver, context_of, running
+from tests.fakes.kubernetes.api import FakeKubeApi
+from tests.fakes.kubernetes.objects import Manifest
+from tests.fakes.kubernetes.watching import CountingObserver, context_of, running
 
 NEW, OLD = GROUPS
 

@@ -13,10 +13,10 @@ from epp.kubernetes.client import KubeClient
 from epp.kubernetes.observer import WatchErrorKind
 from epp.kubernetes.pool_source import SelectorSource
 from tests.fakes.eventually import eventually
-from tests.fakes.kube_api import FakeKubeApi
-from tests.fakes.kube_objects import Manifest, inference_pool, pod, pod_status
-from tests.fakes.kube_store import target_of
-from tests.fakes.kube_watching import context_of, followed_pool, running
+from tests.fakes.kubernetes.api import FakeKubeApi
+from tests.fakes.kubernetes.objects import Manifest, inference_pool, pod, pod_status
+from tests.fakes.kubernetes.store import target_of
+from tests.fakes.kubernetes.watching import context_of, followed_pool, running
 
 MISTRAL = {"app": "mistral"}
 

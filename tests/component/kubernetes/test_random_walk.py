@@ -12,10 +12,10 @@ import pytest
 from epp.datastore.datastore import Change
 from epp.framework.endpoint import EndpointId
 from tests.fakes.eventually import eventually
-from tests.fakes.kube_api import FakeKubeApi
-from tests.fakes.kube_objects import Manifest, inference_pool, pod, pod_status
-from tests.fakes.kube_store import Refusal
-from tests.fakes.kube_watching import FollowedPool, followed_pool, impatient
+from tests.fakes.kubernetes.api import FakeKubeApi
+from tests.fakes.kubernetes.objects import Manifest, inference_pool, pod, pod_status
+from tests.fakes.kubernetes.store import Refusal
+from tests.fakes.kubernetes.watching import FollowedPool, followed_pool, impatient
 
 LABELS = ({"app": "llama"}, {"app": "mistral"}, {"app": "llama", "tier": "new"}, {"tier": "new"})
 NAMES = tuple("abcdef")

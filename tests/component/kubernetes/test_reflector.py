@@ -9,9 +9,9 @@ import pytest
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.observer import EventType, RelistReason, WatchErrorKind
 from tests.fakes.eventually import eventually
-from tests.fakes.kube_api import FakeKubeApi
-from tests.fakes.kube_objects import pod, pod_status
-from tests.fakes.kube_watching import IMPATIENT, impatient, watched_pods
+from tests.fakes.kubernetes.api import FakeKubeApi
+from tests.fakes.kubernetes.objects import pod, pod_status
+from tests.fakes.kubernetes.watching import IMPATIENT, impatient, watched_pods
 
 
 class Clock:

@@ -15,10 +15,10 @@ from epp.kubernetes import objects
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.observer import EventType, RelistReason, WatchErrorKind
 from tests.fakes.eventually import eventually
-from tests.fakes.kube_api import FakeKubeApi
-from tests.fakes.kube_objects import pod, pod_status
-from tests.fakes.kube_store import target_of
-from tests.fakes.kube_watching import impatient, running, watched_pods
+from tests.fakes.kubernetes.api import FakeKubeApi
+from tests.fakes.kubernetes.objects import pod, pod_status
+from tests.fakes.kubernetes.store import target_of
+from tests.fakes.kubernetes.watching import impatient, running, watched_pods
 
 
 async def test_after_a_restart_pods_that_vanished_meanwhile_are_deleted(

@@ -21,7 +21,7 @@ from epp.observability.request_series import (
     MAX_PRIORITIES,
 )
 from epp.testing import endpoint_of
-from tests.fakes.metric_pages import page_of
+from tests.fakes.metrics.pages import page_of
 
 THOUSAND = 1000
 REQUESTS = 12 * THOUSAND

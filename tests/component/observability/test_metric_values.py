@@ -31,7 +31,12 @@ from epp.gateway.overload import OverloadLimits
 from epp.kubernetes.access_reviews import KubeAccessReviews
 from epp.observability.metric_catalogue import CATALOGUE
 from epp.observability.metrics import Metrics
-from tests.fakes.applications import (
+from tests.fakes.eventually import eventually
+from tests.fakes.kubernetes.api import FakeKubeApi
+from tests.fakes.kubernetes.objects import inference_pool, pod, pod_status
+from tests.fakes.metrics.pages import Expectation, Series, expectations, page_of, scraped
+from tests.fakes.page_server import answer, page_server
+from tests.fakes.pickers.applications import (
     TAKING_TURNS,
     get,
     kubeconfig_for,
@@ -39,14 +44,9 @@ from tests.fakes.applications import (
     picks,
     running,
 )
-from tests.fakes.eventually import eventually
-from tests.fakes.failing_plugins import ONE, OWN, TWO, Clock
-from tests.fakes.gateway_client import Exchange, gateway_client
-from tests.fakes.kube_api import FakeKubeApi
-from tests.fakes.kube_objects import inference_pool, pod, pod_status
-from tests.fakes.metric_pages import Expectation, Series, expectations, page_of, scraped
-from tests.fakes.page_server import answer, page_server
-from tests.fakes.picker import Picker, running_picker
+from tests.fakes.pickers.gateway_client import Exchange, gateway_client
+from tests.fakes.pickers.picker import Picker, running_picker
+from tests.fakes.plugins.failing import ONE, OWN, TWO, Clock
 from tests.fakes.pool_files import MANIFEST
 
 SHORT = {

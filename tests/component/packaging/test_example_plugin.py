@@ -18,9 +18,9 @@ import pytest
 
 from tests.fakes.documented_steps import blocks_of, files_of, follow
 from tests.fakes.eventually import eventually
-from tests.fakes.gateway_client import GatewayClient, gateway_client
 from tests.fakes.page_server import PageServer, answer, page_server
-from tests.fakes.programs import Program
+from tests.fakes.pickers.gateway_client import GatewayClient, gateway_client
+from tests.fakes.programs.program import Program
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/plugins.md"

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.fakes.programs import Program
+from tests.fakes.programs.program import Program
 
 pytestmark = pytest.mark.e2e
 

@@ -18,8 +18,8 @@ from epp.framework.scheduling import Filter
 from epp.gateway.overload import OverloadLimits
 from epp.gateway.request_headers import REMOVED_HEADERS
 from epp.request_control.director_settings import DirectorSettings
-from tests.fakes.gateway_client import Answer, Exchange
-from tests.fakes.picker import running_picker
+from tests.fakes.pickers.gateway_client import Answer, Exchange
+from tests.fakes.pickers.picker import running_picker
 
 DESTINATION = "x-gateway-destination-endpoint"
 ENDPOINT = "10.0.0.1:8000"

@@ -12,7 +12,7 @@ from epp.admin.http_port import HttpLimits, HttpPort
 from epp.admin.metrics_pages import metrics_pages
 from epp.admin.pool_view import PoolView
 from epp.observability.metrics import Metrics
-from tests.fakes.raw_http import said_to
+from tests.fakes.transport.raw_http import said_to
 
 REQUESTS = [
     b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",

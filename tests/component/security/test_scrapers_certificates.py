@@ -20,10 +20,10 @@ from epp.framework.errors import ConfigError
 from epp.observability.metrics import Metrics
 from epp.support.access import Identity
 from epp.transport.certificates import CertificatePair
-from tests.fakes.applications import get, options_for_tests, running
 from tests.fakes.authorities import Authority, client_context
 from tests.fakes.certificates import new_pair, write_pair
 from tests.fakes.logs import awaitable_logs, until_logged
+from tests.fakes.pickers.applications import get, options_for_tests, running
 from tests.fakes.pool_files import MANIFEST
 
 CA_FILE = "scrapers.pem"

@@ -16,10 +16,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from epp.app.native_ports import health_server
 from epp.gateway.health import HealthState
 from epp.transport.native.frames import PREFACE, SETTINGS, frame
-from tests.fakes.applications import options_for_tests, running
-from tests.fakes.listening import listening
+from tests.fakes.pickers.applications import options_for_tests, running
 from tests.fakes.pool_files import MANIFEST
-from tests.fakes.raw_http import said_to
+from tests.fakes.transport.listening import listening
+from tests.fakes.transport.raw_http import said_to
 
 GREETING = PREFACE + frame(SETTINGS, 0, 0)
 MOST_PROBES = 256

@@ -19,10 +19,10 @@ from epp import __version__
 from epp.app.listeners import BoundPorts
 from epp.app.options import ServeOptions
 from epp.tracing.http_session import http_session
-from tests.fakes.applications import options_for_tests, running
 from tests.fakes.collector import Collector, grpc_collector, http_collector, plain, served
 from tests.fakes.eventually import eventually
-from tests.fakes.gateway_client import gateway_client
+from tests.fakes.pickers.applications import options_for_tests, running
+from tests.fakes.pickers.gateway_client import gateway_client
 from tests.fakes.pool_files import MANIFEST
 
 POOL = MANIFEST + "endpoints: [{name: gpu, address: 10.0.0.1}]"

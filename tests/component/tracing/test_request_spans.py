@@ -18,8 +18,8 @@ from epp.request_control.director_settings import DirectorSettings
 from epp.tracing.trace_context import TraceParent, read_traceparent
 from epp.tracing.tracer import Tracer
 from tests.fakes.eventually import eventually
-from tests.fakes.gateway_client import Answer, Exchange
-from tests.fakes.picker import Picker, running_picker
+from tests.fakes.pickers.gateway_client import Answer, Exchange
+from tests.fakes.pickers.picker import Picker, running_picker
 from tests.fakes.tracing import SpanRecords
 
 ONE, TWO, THREE = "10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.gateway_client import gateway_client
-from tests.fakes.programs import Program
-from tests.fakes.serving import ServingPicker, serving_picker
+from tests.fakes.pickers.gateway_client import gateway_client
+from tests.fakes.programs.program import Program
+from tests.fakes.programs.serving import ServingPicker, serving_picker
 
 BODY = b'{"model":"m","prompt":"a secret"}'
 LISTENING = """
@@ -21,7 +21,7 @@ sys.modules.update(dict.fromkeys({absent!r}))  # to import one of them is an err
 from pathlib import Path
 from epp.app import application
 from epp.app.application import Application
-from tests.fakes.applications import options_for_tests
+from tests.fakes.pickers.applications import options_for_tests
 
 Application(options_for_tests(pool_file=Path("pool.yaml")))
 print("loaded", sorted(name for name in sys.modules if name.startswith("opentelemetry.sdk")))

@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 import uvloop
 
-from tests.fakes import streams
-from tests.fakes.native_streams import native_server
-from tests.fakes.streams import ServerFactory, Serving, stream_server
+from tests.fakes.transport import streams
+from tests.fakes.transport.native_streams import native_server
+from tests.fakes.transport.streams import ServerFactory, Serving, stream_server
 
 
 def pytest_asyncio_loop_factories(

@@ -10,7 +10,7 @@ import pytest
 
 from epp.transport import grpc_aio
 from tests.fakes.eventually import eventually
-from tests.fakes.streams import (
+from tests.fakes.transport.streams import (
     METHOD,
     SERVICE,
     CountingObserver,

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from epp.transport.streams import Outlet
-from tests.fakes.streams import (
+from tests.fakes.transport.streams import (
     Call,
     CountingObserver,
     Opened,

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from epp.transport.grpc_aio import MessageLimits
 from epp.transport.streams import Outlet, StatusCode
-from tests.fakes.streams import (
+from tests.fakes.transport.streams import (
     CountingObserver,
     Opened,
     Serving,

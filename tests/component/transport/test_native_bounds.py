@@ -18,10 +18,10 @@ from epp.transport.native.keepalive import Patience
 from epp.transport.native.tls import ServerTls
 from tests.fakes.certificates import new_pair, shake_hands
 from tests.fakes.eventually import eventually
-from tests.fakes.http2_peer import Peer, data, frames_in, message
-from tests.fakes.listening import listening
-from tests.fakes.native_streams import PATH, native_server
-from tests.fakes.streams import Opened, SilentHandler, TellingHandler
+from tests.fakes.transport.http2_peer import Peer, data, frames_in, message
+from tests.fakes.transport.listening import listening
+from tests.fakes.transport.native_streams import PATH, native_server
+from tests.fakes.transport.streams import Opened, SilentHandler, TellingHandler
 
 GREETING = PREFACE + frame(SETTINGS, 0, 0)
 CLIENT_HELLO_BEGUN = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"

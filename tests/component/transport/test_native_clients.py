@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.fakes import interop
 from tests.fakes.eventually import eventually
-from tests.fakes.grpc_clients import Grpcio, Grpclib
-from tests.fakes.interop import CALLS, COMPRESSED, Call, Client, Running, running_server
+from tests.fakes.transport import interop
+from tests.fakes.transport.grpc_clients import Grpcio, Grpclib
+from tests.fakes.transport.interop import CALLS, COMPRESSED, Call, Client, Running, running_server
 
 
 @pytest.fixture(params=[False, True], ids=["plaintext", "TLS"])

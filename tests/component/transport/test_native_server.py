@@ -18,9 +18,9 @@ from epp.transport.native.methods import StreamMethod, unary
 from epp.transport.native.server import NativeServer
 from epp.transport.streams import Outlet
 from tests.fakes.eventually import eventually
-from tests.fakes.http2_peer import frames_in
-from tests.fakes.native_streams import native_server
-from tests.fakes.streams import (
+from tests.fakes.transport.http2_peer import frames_in
+from tests.fakes.transport.native_streams import native_server
+from tests.fakes.transport.streams import (
     METHOD,
     SERVICE,
     CountingObserver,

@@ -22,10 +22,10 @@ from epp.framework.errors import ConfigError
 from epp.transport.certificates import CertificatePair, Certificates
 from epp.transport.native.tls import ServerTls
 from tests.fakes.certificates import certificate_of, new_pair, shake_hands, write_pair
-from tests.fakes.listening import listening
 from tests.fakes.logs import awaitable_logs, until_logged
-from tests.fakes.native_streams import PATH, native_server
-from tests.fakes.streams import TellingHandler
+from tests.fakes.transport.listening import listening
+from tests.fakes.transport.native_streams import PATH, native_server
+from tests.fakes.transport.streams import TellingHandler
 
 MIB = 1024 * 1024
 

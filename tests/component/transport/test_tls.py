@@ -11,9 +11,9 @@ import pytest
 from epp.transport.certificates import CertificatePair, Certificates
 from epp.transport.grpc_credentials import server_credentials
 from tests.fakes.certificates import certificate_of, new_pair, shake_hands, write_pair
-from tests.fakes.listening import listening
 from tests.fakes.logs import awaitable_logs, until_logged
-from tests.fakes.streams import SERVICE, TellingHandler, stream_server
+from tests.fakes.transport.listening import listening
+from tests.fakes.transport.streams import SERVICE, TellingHandler, stream_server
 
 
 def tls_server(certificates: Certificates) -> AbstractAsyncContextManager[int]:

@@ -17,11 +17,11 @@ from epp.transport.streams import MessageLimits
 from tests.benchmarks import state_machine
 from tests.benchmarks.traffic import FULL_DUPLEX, STREAMED, traffic
 from tests.benchmarks.transport_server import server as picker_server
-from tests.fakes.http2_peer import message
-from tests.fakes.listening import listening
-from tests.fakes.native_streams import PATH, native_server
-from tests.fakes.obeying import Obeying
-from tests.fakes.streams import (
+from tests.fakes.transport.http2_peer import message
+from tests.fakes.transport.listening import listening
+from tests.fakes.transport.native_streams import PATH, native_server
+from tests.fakes.transport.obeying import Obeying
+from tests.fakes.transport.streams import (
     CountingObserver,
     stream_server,
 )

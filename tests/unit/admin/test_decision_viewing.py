@@ -26,7 +26,7 @@ from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.incoming import IncomingRequest
 from epp.request_control.outliers import OutlierSettings
 from epp.testing import request_of
-from tests.fakes.decided import Decided, incoming
+from tests.fakes.pickers.decided import Decided, incoming
 
 ONE, TWO, THREE = "10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"
 LABELLED = """

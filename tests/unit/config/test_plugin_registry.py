@@ -5,9 +5,9 @@ import pytest
 from epp.config.plugin_registry import PluginRegistry
 from epp.framework.errors import ConfigError
 from tests.fakes.configurations import assembled, offered, refusal, registry_with
-from tests.fakes.configured_plugins import ColourScorer, NotFinished
+from tests.fakes.plugins.configured import ColourScorer, NotFinished
 
-MODULE = "tests.fakes.configured_plugins"
+MODULE = "tests.fakes.plugins.configured"
 
 
 def test_every_bundled_type_can_be_imported_under_its_own_name() -> None:
@@ -108,7 +108,7 @@ def test_a_plugin_that_can_not_be_built_is_named() -> None:
 
 
 def test_a_plugin_that_ends_processes_does_not_end_this_one() -> None:
-    registry = PluginRegistry({}, [offered("exiting", "tests.fakes.exiting_module:Plugin")])
+    registry = PluginRegistry({}, [offered("exiting", "tests.fakes.plugins.exiting_module:Plugin")])
     built = registry_with({"exiting": "ExitingPlugin"})
 
     with pytest.raises(ConfigError, match=r"can't be imported: SystemExit\(3\)"):

@@ -11,8 +11,8 @@ from epp.config.loader import load_config
 from epp.framework.errors import ConfigError
 from epp.observability.metrics import Metrics
 from tests.fakes.configurations import assembled, registry_with
-from tests.fakes.configured_plugins import CountingColourScorer
-from tests.fakes.metric_samples import page, value_of
+from tests.fakes.metrics.samples import page, value_of
+from tests.fakes.plugins.configured import CountingColourScorer
 
 REGISTRY = registry_with(
     {

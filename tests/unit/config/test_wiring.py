@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.fakes.configurations import assembled, refusal, registry_with
-from tests.fakes.configured_plugins import ColourScorer
+from tests.fakes.plugins.configured import ColourScorer
 
 REGISTRY = {
     "colour-scorer": "ColourScorer",

@@ -16,7 +16,7 @@ from tests.fakes.data_layer import (
     LoadExtractor,
     PageSource,
 )
-from tests.fakes.metric_samples import value_of
+from tests.fakes.metrics.samples import value_of
 from tests.fakes.pool import pod_of
 from tests.unit.data_layer.conftest import Play, Scene
 

@@ -11,7 +11,7 @@ from epp.data_layer.readability_log import LINES_PER_WINDOW
 from epp.framework.data_layer import Extractor
 from epp.framework.endpoint import NO_METRICS, Endpoint
 from tests.fakes.data_layer import AttributeExtractor, LoadExtractor, PageSource
-from tests.fakes.metric_samples import value_of
+from tests.fakes.metrics.samples import value_of
 from tests.fakes.pool import pod_of
 from tests.unit.data_layer.conftest import Play, Scene, scraping
 

@@ -13,7 +13,7 @@ from epp.app.request_path import RequestPathSettings
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.incoming import LONG_BODY
 from tests.fakes.eventually import eventually
-from tests.fakes.gateway_client import header_map
+from tests.fakes.pickers.gateway_client import header_map
 from tests.unit.gateway.test_sequences import (
     ADDRESS,
     FULL_DUPLEX,

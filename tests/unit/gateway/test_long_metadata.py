@@ -12,7 +12,7 @@ from epp.gateway.body_messages import bytes_besides
 from epp.gateway.stream import MAX_TOLD_BYTES
 from epp.transport.streams import StatusCode
 from epp.wire import ext_proc_pb2 as wire
-from tests.fakes.gateway_client import COMPLETIONS, Answer, header_map
+from tests.fakes.pickers.gateway_client import COMPLETIONS, Answer, header_map
 from tests.unit.gateway.test_sequences import FULL_DUPLEX, Gateway, make_picker
 
 BODY = b'{"model":"m","prompt":"a"}'

@@ -3,9 +3,9 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Iterable
 
-from tests.fakes.collecting_outlet import CollectingOutlet
 from tests.fakes.eventually import eventually
-from tests.fakes.gateway_client import header_map
+from tests.fakes.pickers.collecting_outlet import CollectingOutlet
+from tests.fakes.pickers.gateway_client import header_map
 from tests.unit.gateway.test_sequences import FULL_DUPLEX, Gateway, Picker, make_picker
 
 BODY_BYTES = 8 << 20

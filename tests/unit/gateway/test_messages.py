@@ -4,7 +4,7 @@ import pytest
 
 from epp.gateway import messages
 from epp.wire import ext_proc_pb2 as wire
-from tests.fakes.gateway_client import read_answer
+from tests.fakes.pickers.gateway_client import read_answer
 
 
 def test_constant_answers_have_their_part_set() -> None:

@@ -25,10 +25,10 @@ from epp.gateway.stream import Transaction
 from epp.observability.metrics import Metrics
 from epp.request_control.plan import RequestPlan
 from epp.transport.streams import StatusCode
-from tests.fakes.collecting_outlet import CollectingOutlet
-from tests.fakes.gateway_client import Answer, body_modes, header_map, processing_request
-from tests.fakes.picker import pods, pool
-from tests.fakes.simple_plan import simple_plan
+from tests.fakes.pickers.collecting_outlet import CollectingOutlet
+from tests.fakes.pickers.gateway_client import Answer, body_modes, header_map, processing_request
+from tests.fakes.pickers.picker import pods, pool
+from tests.fakes.pickers.simple_plan import simple_plan
 
 FULL_DUPLEX = "FULL_DUPLEX_STREAMED"
 MODES = ["NONE", "STREAMED", "BUFFERED", "BUFFERED_PARTIAL", FULL_DUPLEX]

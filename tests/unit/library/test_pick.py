@@ -8,7 +8,7 @@ import pytest
 
 from epp.framework import Usage
 from epp.library import Pick, Picker
-from tests.fakes.library_plugins import PLUGINS, Diary
+from tests.fakes.plugins.library import PLUGINS, Diary
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from epp.framework import (
     Rejection,
 )
 from epp.library import Picker
-from tests.fakes.library_plugins import (
+from tests.fakes.plugins.library import (
     PLUGINS,
     Doorkeeper,
     ThreadedProducer,

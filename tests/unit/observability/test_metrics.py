@@ -14,7 +14,7 @@ from epp.observability import instruments, request_series
 from epp.observability.answer_metrics import MAX_REJECTION_REASONS
 from epp.observability.metrics import MOST_LEFT, Metrics
 from epp.testing import endpoint_of
-from tests.fakes.metric_samples import page, samples_of, value_of
+from tests.fakes.metrics.samples import page, samples_of, value_of
 
 LABELS = {
     "model_name": "llama",

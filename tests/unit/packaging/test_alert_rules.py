@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.fakes.promql import read_promql
-from tests.fakes.shown_series import faults_in, labels_of
+from tests.fakes.metrics.promql import read_promql
+from tests.fakes.metrics.shown_series import faults_in, labels_of
 
 ROOT = Path(__file__).parents[3]
 ALERTS = ROOT / "config/prometheus/alerts.yaml"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.dashboard import DASHBOARD, dashboard, targets, with_spans
-from tests.fakes.promql import read_promql
-from tests.fakes.shown_series import faults_in, labels_of, spec_of
+from tests.fakes.metrics.dashboard import DASHBOARD, dashboard, targets, with_spans
+from tests.fakes.metrics.promql import read_promql
+from tests.fakes.metrics.shown_series import faults_in, labels_of, spec_of
 
 ROOT = Path(__file__).parents[3]
 _VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)\}")

@@ -26,7 +26,7 @@ from epp.request_control.request_hooks import HookRunner
 from epp.scheduling.profile import SchedulerProfile
 from epp.scheduling.scheduler import ProfileScheduler
 from epp.testing import endpoint_of, put, request_of
-from tests.fakes.scheduling import PicksBest, RunsInOrder
+from tests.fakes.plugins.scheduling import PicksBest, RunsInOrder
 
 A, B = endpoint_of("e1"), endpoint_of("e2")
 IF_AVAILABLE = {"prefer": "if-available"}

@@ -27,7 +27,7 @@ from epp.observability.instruments import Family
 from epp.observability.metrics import Metrics
 from epp.request_control.active_request import ActiveRequest
 from epp.request_control.incoming import IncomingRequest
-from tests.fakes.picker import pods, pool
+from tests.fakes.pickers.picker import pods, pool
 
 # With what was counted on CPython 3.11, for a chat that was asked before.
 MOST_CALLS = 146  # 139, without those of parsers and producers; 8 tell the trail of a step's end

@@ -20,7 +20,7 @@ from epp.request_control.decision_log import (
     DecisionLog,
 )
 from epp.testing import request_of
-from tests.fakes.decided import Decided, incoming
+from tests.fakes.pickers.decided import Decided, incoming
 
 
 def kept(size: int) -> Decided:

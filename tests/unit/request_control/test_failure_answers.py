@@ -13,7 +13,7 @@ from epp.request_control.failure_answers import FailureAnswers
 from epp.request_control.incoming import IncomingRequest, new_request
 from epp.request_control.outliers import OutlierMemory, OutlierSettings
 from epp.testing import endpoint_of
-from tests.fakes.hooks import Runner
+from tests.fakes.plugins.hooks import Runner
 
 POOL = tuple(endpoint_of(f"e{number}") for number in (1, 2))
 SETTINGS = OutlierSettings(consecutive_errors=1, first_ejection=5.0)

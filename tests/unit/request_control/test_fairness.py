@@ -13,7 +13,7 @@ from epp.request_control.request_hooks import HookRunner
 from epp.scheduling.profile import SchedulerProfile
 from epp.scheduling.scheduler import ProfileScheduler
 from epp.testing import request_of
-from tests.fakes.scheduling import PicksBest, RunsInOrder
+from tests.fakes.plugins.scheduling import PicksBest, RunsInOrder
 
 NEW, OLD = "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id"
 

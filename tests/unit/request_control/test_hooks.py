@@ -14,7 +14,7 @@ from epp.framework.request_control import DataProducer
 from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 from epp.request_control.hooks import Hooks
 from epp.testing import request_of
-from tests.fakes.hooks import BUG, POOL, A, Anything, B, C, Runner, failing, raising
+from tests.fakes.plugins.hooks import BUG, POOL, A, Anything, B, C, Runner, failing, raising
 
 RESULT = SchedulingResult(primary="p", profiles={"p": ProfileResult(endpoints=(A,))})
 

@@ -10,7 +10,7 @@ from epp.framework.endpoint import Endpoint
 from epp.observability.metrics import Metrics
 from epp.request_control.outliers import MOST_NAMED, OutlierMemory, OutlierSettings
 from epp.testing import endpoint_of
-from tests.fakes.metric_samples import value_of
+from tests.fakes.metrics.samples import value_of
 
 SETTINGS = OutlierSettings(consecutive_errors=5, first_ejection=5.0, longest_ejection=300.0)
 A, B, C, D = POOL = tuple(endpoint_of(f"e{number}") for number in (1, 2, 3, 4))

@@ -18,7 +18,7 @@ from epp.framework.trail import Trail
 from epp.request_control.decision_log import Decision
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.outliers import OutlierSettings
-from tests.fakes.decided import Decided, incoming
+from tests.fakes.pickers.decided import Decided, incoming
 
 ONE, TWO, THREE = ALL = ["10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"]
 DEFAULT = ""

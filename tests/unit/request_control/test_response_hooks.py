@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from epp.testing import request_of, response_of
-from tests.fakes.hooks import BUG, A, Anything, Runner
+from tests.fakes.plugins.hooks import BUG, A, Anything, Runner
 
 
 def test_a_response_header_hook_that_fails_costs_its_own_changes() -> None:

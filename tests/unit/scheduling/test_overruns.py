@@ -4,7 +4,7 @@ from structlog.testing import capture_logs
 
 from epp.scheduling.overruns import MOST_IN_A_ROW, Overruns
 from epp.testing import request_of
-from tests.fakes.hooks import Anything
+from tests.fakes.plugins.hooks import Anything
 
 
 def test_lines_on_what_takes_too_long_name_the_request_it_was_for() -> None:

@@ -19,7 +19,7 @@ from epp.scheduling.profile import SchedulerProfile
 from epp.scheduling.rating import SCORER_BUDGET_SECONDS
 from epp.support.plugin_faults import PluginFault
 from epp.testing import endpoint_of, request_of
-from tests.fakes.scheduling import Answers, Keeps, PicksBest, Remembers, Score, Scores
+from tests.fakes.plugins.scheduling import Answers, Keeps, PicksBest, Remembers, Score, Scores
 
 POOL = [endpoint_of(f"e{number}") for number in range(1, 5)]
 E1, E2, E3, E4 = POOL

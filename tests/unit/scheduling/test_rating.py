@@ -20,7 +20,7 @@ from epp.scheduling.overruns import MOST_IN_A_ROW
 from epp.scheduling.profile import SchedulerProfile
 from epp.scheduling.rating import SCORER_BUDGET_SECONDS
 from epp.testing import FakeContext, endpoint_of, request_of
-from tests.fakes.scheduling import Answers, PicksBest, Remembers, Scores
+from tests.fakes.plugins.scheduling import Answers, PicksBest, Remembers, Scores
 
 SIZE = 5
 

@@ -22,7 +22,7 @@ from epp.scheduling.profile import SchedulerProfile
 from epp.scheduling.scheduler import ProfileScheduler
 from epp.support.plugin_faults import PluginFault
 from epp.testing import built, endpoint_of, put, request_of
-from tests.fakes.scheduling import Answers, Keeps, PicksBest, Remembers, RunsInOrder, Scores
+from tests.fakes.plugins.scheduling import Answers, Keeps, PicksBest, Remembers, RunsInOrder, Scores
 
 E1, E2, E3 = (endpoint_of(f"e{number}") for number in range(1, 4))
 

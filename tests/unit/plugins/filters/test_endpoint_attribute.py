@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from epp.plugins.filters.endpoint_attribute import EndpointAttributeFilter
 from epp.testing import FakeContext, built, request_of
-from tests.fakes.endpoint_attributes import endpoints_with
+from tests.fakes.plugins.endpoint_attributes import endpoints_with
 
 
 def threshold(operator: str, value: float) -> dict[str, Any]:

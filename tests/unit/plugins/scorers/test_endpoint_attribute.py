@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from epp.plugins.scorers.endpoint_attribute import EndpointAttributeScorer
 from epp.testing import FakeContext, built, request_of
-from tests.fakes.endpoint_attributes import endpoints_with
+from tests.fakes.plugins.endpoint_attributes import endpoints_with
 
 LOWER = {"type": "linear_lower_is_better"}
 HIGHER = {"type": "linear_higher_is_better"}

@@ -6,7 +6,7 @@ from epp.transport.native.budgets import Budget, HeadCache, HeldBytes, OpenStrea
 from epp.transport.native.frames import PREFACE, SETTINGS, ErrorCode, frame, rst_stream
 from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.request_head import RequestHead
-from tests.fakes.http2_peer import Peer, data, message, resets_in
+from tests.fakes.transport.http2_peer import Peer, data, message, resets_in
 
 FEW_RESETS = ConnectionLimits(burst_of_resets=5, resets_per_second=0)
 

@@ -31,7 +31,7 @@ from epp.transport.native.frames import (
 )
 from epp.transport.native.limits import ConnectionLimits
 from epp.transport.streams import Outlet, StatusCode
-from tests.fakes.http2_peer import (
+from tests.fakes.transport.http2_peer import (
     PATH,
     REQUEST,
     Peer,

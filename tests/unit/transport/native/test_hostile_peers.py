@@ -31,7 +31,7 @@ from epp.transport.native.frames import (
 from epp.transport.native.frames import settings as settings_frame
 from epp.transport.native.limits import ConnectionLimits
 from epp.transport.streams import Outlet
-from tests.fakes.http2_peer import Peer, Recorder, data, goaway_in, message, resets_in
+from tests.fakes.transport.http2_peer import Peer, Recorder, data, goaway_in, message, resets_in
 
 FEW = ConnectionLimits(burst_of_noise=500, burst_of_resets=100, max_streams=50)
 

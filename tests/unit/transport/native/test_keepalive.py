@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from epp.transport.native.keepalive import Keepalive, Patience
-from tests.fakes.http2_peer import World
+from tests.fakes.transport.http2_peer import World
 
 
 @dataclass

@@ -7,7 +7,7 @@ from epp.gateway.health import HealthState
 from epp.gateway.health_methods import health_methods
 from epp.transport.native.methods import CallFailed, StreamMethod, unary
 from epp.transport.streams import Outlet, StatusCode, StreamHandler
-from tests.fakes.http2_peer import Frame, Peer, data, message, messages_of
+from tests.fakes.transport.http2_peer import Frame, Peer, data, message, messages_of
 
 
 def refuse(_: bytes) -> bytes:

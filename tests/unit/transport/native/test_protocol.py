@@ -20,7 +20,15 @@ from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.methods import StreamMethod
 from epp.transport.native.protocol import NativeProtocol, Shared
 from epp.transport.streams import Outlet
-from tests.fakes.http2_peer import PATH, REQUEST, Recorder, data, frames_in, message, messages_of
+from tests.fakes.transport.http2_peer import (
+    PATH,
+    REQUEST,
+    Recorder,
+    data,
+    frames_in,
+    message,
+    messages_of,
+)
 
 MESSAGE = b"x" * 1000
 MESSAGES = 100

@@ -23,7 +23,7 @@ from epp.transport.native.frames import (
 )
 from epp.transport.native.frames import settings as settings_frame
 from epp.transport.native.limits import ConnectionLimits
-from tests.fakes.http2_peer import Frame, Peer, message
+from tests.fakes.transport.http2_peer import Frame, Peer, message
 
 RECEIVE_WINDOW = 70_000
 LARGEST_DATA = 16_384

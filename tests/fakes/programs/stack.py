@@ -15,8 +15,8 @@ from epp.app.flag_kinds import FailureModeName
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.envoy_config import MEBIBYTE, EnvoySettings, envoy_bootstrap
 from epp.standalone.pool import POOL_NAME, ModelServer, pool_document
-from tests.fakes.processes import LOOPBACK, Gateway, Picker, PortSource
-from tests.fakes.programs import wait_until
+from tests.fakes.programs.processes import LOOPBACK, Gateway, Picker, PortSource
+from tests.fakes.programs.program import wait_until
 
 
 class PickersBehindEnvoy(ABC):

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from epp.admin.http_port import HttpPort
 from epp.admin.metrics_pages import metrics_pages
 from epp.observability.metrics import Metrics
-from tests.fakes.applications import get
+from tests.fakes.pickers.applications import get
 
 Series: TypeAlias = tuple[str, frozenset[tuple[str, str]]]
 

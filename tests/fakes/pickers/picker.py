@@ -24,9 +24,9 @@ from epp.observability.metrics import Metrics
 from epp.request_control.tracing import RequestTracer
 from epp.transport.streams import MessageLimits
 from tests.fakes.eventually import eventually
-from tests.fakes.gateway_client import Exchange, GatewayClient, gateway_client
-from tests.fakes.simple_plan import simple_plan
-from tests.fakes.transport import ext_proc_server
+from tests.fakes.pickers.chosen_transport import ext_proc_server
+from tests.fakes.pickers.gateway_client import Exchange, GatewayClient, gateway_client
+from tests.fakes.pickers.simple_plan import simple_plan
 
 Kind = TypeVar("Kind", bound=Plugin)
 

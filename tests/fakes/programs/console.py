@@ -10,10 +10,10 @@ from typing import Any
 
 from epp.app.application import Application
 from epp.app.listeners import BoundPorts
-from tests.fakes.applications import options_for_tests, running
-from tests.fakes.browser import Page, browser_page, installed_browser
-from tests.fakes.gateway_client import gateway_client
+from tests.fakes.pickers.applications import options_for_tests, running
+from tests.fakes.pickers.gateway_client import gateway_client
 from tests.fakes.pool_files import MANIFEST
+from tests.fakes.programs.browser import Page, browser_page, installed_browser
 
 BROWSER = installed_browser()
 NO_BROWSER = "no Chromium: apt install chromium-headless-shell"

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from epp.standalone.envoy_clusters import Address
-from tests.fakes.programs import DEADLINE_SECONDS
+from tests.fakes.programs.program import DEADLINE_SECONDS
 
 EVENT_STREAM = {"content-type": "text/event-stream"}
 

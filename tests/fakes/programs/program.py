@@ -11,7 +11,7 @@ from pathlib import Path
 
 DEADLINE_SECONDS = 30.0
 POLL_SECONDS = 0.02
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def wait_until(

@@ -29,7 +29,7 @@ from epp.transport.native.frames import (
 from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.methods import StreamMethod
 from epp.transport.streams import MessageLimits, Outlet, StatusCode, StreamHandler
-from tests.fakes.streams import CountingObserver
+from tests.fakes.transport.streams import CountingObserver
 
 PATH = "/test.Streams/Talk"
 REQUEST = (

@@ -15,7 +15,7 @@ import grpclib.exceptions
 
 from epp.transport.certificates import CertificatePair
 from epp.transport.streams import StatusCode
-from tests.fakes.interop import Call, Outcome
+from tests.fakes.transport.interop import Call, Outcome
 
 
 class Grpcio:

@@ -15,9 +15,16 @@ from typing import Any, Literal
 from aiohttp import web
 
 from epp.kubernetes.client import KubeClient
-from tests.fakes.kube_objects import Manifest
-from tests.fakes.kube_selectors import Matches, matches
-from tests.fakes.kube_store import Entry, KubeStore, Refusal, Target, target_of, target_of_path
+from tests.fakes.kubernetes.objects import Manifest
+from tests.fakes.kubernetes.selectors import Matches, matches
+from tests.fakes.kubernetes.store import (
+    Entry,
+    KubeStore,
+    Refusal,
+    Target,
+    target_of,
+    target_of_path,
+)
 
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _SERVED = {

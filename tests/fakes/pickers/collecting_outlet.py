@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from epp.transport.streams import StatusCode
-from tests.fakes.gateway_client import Answer, read_answer
+from tests.fakes.pickers.gateway_client import Answer, read_answer
 
 
 class CollectingOutlet:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.fakes.kube_objects import Manifest
+from tests.fakes.kubernetes.objects import Manifest
 
 _PATH = re.compile(
     r"/api(?:s/(?P<group>[^/]+))?/(?P<version>[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"

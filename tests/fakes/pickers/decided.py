@@ -16,7 +16,7 @@ from epp.observability.metrics import Metrics
 from epp.request_control.active_request import ActiveRequest
 from epp.request_control.decision_log import Decision, DecisionLog
 from epp.request_control.incoming import IncomingRequest
-from tests.fakes.picker import Configured, pods, pool
+from tests.fakes.pickers.picker import Configured, pods, pool
 
 BODY = {"model": "m", "prompt": "What is the time? " * 100}
 QUEUES = """

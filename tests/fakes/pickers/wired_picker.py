@@ -32,8 +32,8 @@ from epp.transport.native.keepalive import Patience
 from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.methods import StreamMethod
 from epp.transport.native.protocol import NativeProtocol, Shared
-from tests.fakes.http2_peer import REQUEST, data, message
-from tests.fakes.picker import Configured, pods, pool
+from tests.fakes.pickers.picker import Configured, pods, pool
+from tests.fakes.transport.http2_peer import REQUEST, data, message
 
 ADDRESSES = ("10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000")
 _HEAD = [(name, METHOD if name == ":path" else value) for name, value in REQUEST]

@@ -17,9 +17,9 @@ from tests.benchmarks import state_machine
 from tests.benchmarks.traffic import FULL_DUPLEX, STREAMED, traffic
 from tests.fakes.certificates import new_pair
 from tests.fakes.eventually import eventually
-from tests.fakes.native_streams import PATH, native_server
-from tests.fakes.obeying import Obeying
-from tests.fakes.streams import CountingObserver
+from tests.fakes.transport.native_streams import PATH, native_server
+from tests.fakes.transport.obeying import Obeying
+from tests.fakes.transport.streams import CountingObserver
 
 LIMITS = MessageLimits(max_receive_bytes=100_000)
 DONE = b"you are done"

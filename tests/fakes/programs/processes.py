@@ -16,9 +16,9 @@ from epp.standalone.envoy_binary import envoy_binary
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.ports import FreePorts
 from epp.standalone.tether import tethered
-from tests.fakes.programs import Program, wait_until
-from tests.fakes.raw_http import connected
-from tests.fakes.transport import TRANSPORT
+from tests.fakes.pickers.chosen_transport import TRANSPORT
+from tests.fakes.programs.program import Program, wait_until
+from tests.fakes.transport.raw_http import connected
 
 LOOPBACK = "127.0.0.1"
 MODEL = "simulated-model"

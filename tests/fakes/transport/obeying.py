@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from epp.transport.streams import StatusCode
-from tests.fakes.streams import TellingHandler
+from tests.fakes.transport.streams import TellingHandler
 
 
 class Obeying(TellingHandler):

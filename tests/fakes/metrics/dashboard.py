@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-DASHBOARD = Path(__file__).parents[2] / "config/grafana/endpoint-picker.json"
+DASHBOARD = Path(__file__).parents[3] / "config/grafana/endpoint-picker.json"
 _QUERY = re.compile(r"label_values\((.*), (\w+)\)")
 
 LabelValues = Callable[[str, str], list[str]]

@@ -15,7 +15,7 @@ from epp.transport.native.server import (
 )
 from epp.transport.native.tls import ServerTls
 from epp.transport.streams import MessageLimits, StreamHandlerFactory
-from tests.fakes.streams import METHOD, SERVICE, CountingObserver
+from tests.fakes.transport.streams import METHOD, SERVICE, CountingObserver
 
 PATH = f"/{SERVICE}/{METHOD}"
 

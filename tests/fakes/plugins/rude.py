@@ -15,7 +15,7 @@ from epp.framework.request import InferenceRequest, InferenceResponse
 from epp.framework.request_control import DataProducer, ResponseBody, ResponseHeader
 from epp.framework.scheduling import Filter, ProfileHandler, Scorer
 from epp.framework.scheduling_results import SchedulingResult
-from tests.fakes.failing_plugins import TWO
+from tests.fakes.plugins.failing import TWO
 
 
 class DecimalScorer(Scorer):

@@ -9,8 +9,8 @@ from typing import Self
 
 import openai
 
-from tests.fakes.processes import MODEL
-from tests.fakes.stack import Stack
+from tests.fakes.programs.processes import MODEL
+from tests.fakes.programs.stack import Stack
 
 SERVED = "x-gateway-destination-endpoint-served"
 DECISION = "x-epp-decision"

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import yaml
 
-from tests.fakes.programs import Program
+from tests.fakes.programs.program import Program
 
 BINARIES = Path(os.environ.get("EPP_PROMETHEUS_BIN") or Path.home() / ".cache/epp-prometheus")
 SCRAPE_INTERVAL = "1s"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.fakes.pool_files import MANIFEST
-from tests.fakes.process_stats import open_files, resident_bytes, threads
-from tests.fakes.programs import Program
+from tests.fakes.programs.process_stats import open_files, resident_bytes, threads
+from tests.fakes.programs.program import Program
 
 _POOL = f"""\
 {MANIFEST}endpoints:

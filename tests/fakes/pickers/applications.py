@@ -15,8 +15,8 @@ from grpc_health.v1 import health_pb2
 from epp.app.application import Application
 from epp.app.listeners import BoundPorts
 from epp.app.options import ServeOptions
-from tests.fakes.gateway_client import Answer, gateway_client
-from tests.fakes.transport import TRANSPORT
+from tests.fakes.pickers.chosen_transport import TRANSPORT
+from tests.fakes.pickers.gateway_client import Answer, gateway_client
 
 BODY = b'{"model":"m","prompt":"a"}'
 # Nothing is scored, so that the best, all of them, take turns; nobody is asked for metrics.

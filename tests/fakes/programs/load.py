@@ -9,7 +9,7 @@ from typing import Self
 
 import httpx
 
-from tests.fakes.programs import wait_until
+from tests.fakes.programs.program import wait_until
 
 CLIENT_TIMEOUT_SECONDS = 25.0
 PAUSE_SECONDS = 0.01

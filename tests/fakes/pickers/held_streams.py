@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from tests.fakes.gateway_client import Exchange, GatewayClient
+from tests.fakes.pickers.gateway_client import Exchange, GatewayClient
 
 FIRST_HALF = b'{"model":"m","stream":true,"prompt":"' + b"word " * 3000
 SECOND_HALF = b'"}'

@@ -12,8 +12,8 @@ from epp.framework.metric_specs import CounterSpec, HistogramSpec, MetricSpec
 from epp.observability.deprecated_twins import twin_spec
 from epp.observability.metric_catalogue import CATALOGUE
 from epp.observability.metrics import Metrics
-from tests.fakes.metric_samples import page
-from tests.fakes.promql import Expression, Selector
+from tests.fakes.metrics.promql import Expression, Selector
+from tests.fakes.metrics.samples import page
 
 OF_THE_SCRAPE = {"namespace", "job", "instance", "pod"}
 """Labels that every series gets from Prometheus."""

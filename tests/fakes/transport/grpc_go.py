@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from epp.transport.certificates import CertificatePair
-from tests.fakes.interop import Call, Outcome
+from tests.fakes.transport.interop import Call, Outcome
 
-BUILD = Path(__file__).parent.parent / "h2" / "grpcgo" / "build.sh"
+BUILD = Path(__file__).parents[2] / "h2" / "grpcgo" / "build.sh"
 
 
 class GrpcGo:
