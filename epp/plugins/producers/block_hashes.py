@@ -12,6 +12,7 @@ from epp.framework.data_types import Prompt
 
 NO_LIMIT = sys.maxsize
 _BYTES_PER_TOKEN = 4
+_MAX_BLOCK_TOKENS = 1 << 40
 
 _joined = Struct("<QQ").pack
 
@@ -25,7 +26,8 @@ def block_chains(
     model and from one another by `model`.
     """
     root = xxh64_intdigest(f"{model}{salt}".encode("utf-8", "surrogatepass"))
-    size = block_tokens * _BYTES_PER_TOKEN
+    # No prompt is as long as the largest block: its size need only be one that C can hold.
+    size = min(block_tokens, _MAX_BLOCK_TOKENS) * _BYTES_PER_TOKEN
     left = max_blocks
     chains = []
     for prompt in prompts:

@@ -77,3 +77,12 @@ def test_prompts_share_blocks_up_to_where_they_differ(same: int, rest: int, othe
     assert shared[:full_blocks] == [True] * full_blocks
     if rest and other:
         assert not any(shared[full_blocks:])
+
+
+@pytest.mark.parametrize("block_tokens", [1 << 40, 1 << 62, 1 << 64])
+def test_a_prompt_that_is_shorter_than_any_block_is_one_block(block_tokens: int) -> None:
+    prompt = prompt_of(range(64))
+
+    chains = block_chains(MODEL, "", [prompt], block_tokens=block_tokens, max_blocks=NO_LIMIT)
+
+    assert chains == chains_of(prompt)
