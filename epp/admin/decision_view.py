@@ -17,7 +17,9 @@ Fields may be added: who reads this lets those pass that it does not know.
         "filters": [{"plugin": "f", "before": 2, "after": 2, "removed": []}],
         "scorers": [{"plugin": "queue-scorer", "weight": 2.0, "isKept": false}],
         "endpoints": [{"address": "10.0.0.1:8000", "total": 2.0, "scores": [1.0],
-                       "weighted": [2.0], "picked": 1}, …],
+                       "weighted": [2.0], "picked": 1, "prefix": null,
+                       "load": {"waiting": 0, "running": 3, "kvCacheUsage": 0.4,
+                                "ageSeconds": 0.03}}, …],
         "notShown": 0}],
      "phases": [{"name": "body", "seconds": 0.001}, …],
      "steps": [{"extensionPoint": "Scorer", "plugin": "queue-scorer", "profile": "default",
@@ -96,6 +98,25 @@ class ScorerPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     reported anew: it was not called, and is not among the steps."""
 
 
+class LoadPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a model server had reported when it was scored."""
+
+    waiting: int
+    running: int
+    kv_cache_usage: float
+    """Share of the KV cache in use, 0 to 1."""
+    age_seconds: float
+    """Of these three."""
+
+
+class PrefixPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How much of the prompt an endpoint is believed to hold, in blocks of the KV cache."""
+
+    matched_blocks: int
+    prompt_blocks: int
+    block_tokens: int
+
+
 class CandidatePart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An endpoint that the filters left."""
 
@@ -107,6 +128,11 @@ class CandidatePart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The same times the weights: what the total is made of."""
     picked: int | None
     """1 for the choice, 2 and so on for its fallbacks; None: not picked."""
+    load: LoadPart | None = None
+    """None: it had never been heard of, or is not kept, as of more than 64 candidates; a dry run
+    tells it of all."""
+    prefix: PrefixPart | None = None
+    """Of dry runs, if something tells it; of others the score of `prefix-cache-scorer` is left."""
 
 
 class ProfilePart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from epp.admin.candidate_viewing import MOST_ENDPOINTS, view_candidates
 from epp.admin.decision_view import (
-    CandidatePart,
     DecisionPart,
     FilterPart,
     LeftOutPart,
@@ -23,13 +23,12 @@ from epp.admin.decision_view import (
 from epp.request_control.explanation import profile_reason, reason_of
 
 if TYPE_CHECKING:
+    from epp.admin.decision_view import CandidatePart
     from epp.framework.endpoint import Endpoint
     from epp.framework.scheduling_results import FilterResult, ProfileResult, ScorerResult
     from epp.framework.trail import Trail
     from epp.request_control.decision_log import Decision
 
-MOST_ENDPOINTS = 64
-"""Endpoints that are told one by one, in each list."""
 NOTHING_LEFT = "the filters left no endpoint"
 
 
@@ -76,7 +75,7 @@ def view_decision(decision: Decision, now: float) -> DecisionPart:
         ),
         pool_size=None if pool is None else len(pool),
         left_out=[] if trail is None else list(_left_out(trail)),
-        profiles=[] if trail is None else list(_profiles(trail)),
+        profiles=[] if trail is None else list(_profiles(decision, trail)),
         phases=list(_phases(decision)),
         steps=[
             StepPart(
@@ -125,47 +124,40 @@ def _part(by: str, endpoints: Sequence[Endpoint], plugin: str) -> LeftOutPart:
     )
 
 
-def _profiles(trail: Trail) -> Iterable[ProfilePart]:
+def _profiles(decision: Decision, trail: Trail) -> Iterable[ProfilePart]:
     result = trail.result
     if result is not None:
         roles = {name: role for role, name in result.roles.items()}
         for name in sorted(result.profiles, key=lambda name: name != result.primary):
             profile = result.profiles[name]
-            yield _profile(name, profile, name == result.primary, roles.get(name, ""))
+            endpoints = view_candidates(profile, decision)
+            yield _profile(name, profile, name == result.primary, roles.get(name, ""), endpoints)
     for name, profile in trail.unpicked:
         yield _unpicked(name, profile)
 
 
-def _profile(name: str, profile: ProfileResult, is_primary: bool, role: str) -> ProfilePart:
-    place_of = {endpoint.id: place for place, endpoint in enumerate(profile.endpoints, 1)}
-    totals, candidates = profile.totals, profile.candidates
-    scored = range(min(len(totals), len(candidates)))
-    order = sorted(scored, key=lambda index: (-totals[index], candidates[index].id not in place_of))
-    shown = order[:MOST_ENDPOINTS]
-    shown += [index for index in order[MOST_ENDPOINTS:] if candidates[index].id in place_of]
+def _profile(
+    name: str,
+    profile: ProfileResult,
+    is_primary: bool,
+    role: str,
+    endpoints: list[CandidatePart],
+) -> ProfilePart:
+    left = len(profile.candidates)
     return ProfilePart(
         name=name,
         is_primary=is_primary,
         role=role,
         picked=_addresses(profile.endpoints),
         reason=profile_reason(profile),
-        candidates=len(candidates),
+        candidates=left,
         filters=[_filter(each) for each in profile.filters],
         scorers=[
             ScorerPart(plugin=each.name, weight=each.weight, is_kept=_is_kept(each, profile))
             for each in profile.scorers
         ],
-        endpoints=[
-            _candidate(
-                candidates[index],
-                totals[index],
-                profile.scorers,
-                index,
-                place_of.get(candidates[index].id),
-            )
-            for index in shown
-        ],
-        not_shown=len(candidates) - len(shown),
+        endpoints=endpoints,
+        not_shown=left - len(endpoints),
     )
 
 
@@ -197,22 +189,6 @@ def _filter(result: FilterResult) -> FilterPart:
         before=len(result.before),
         after=len(result.after),
         removed=_addresses(removed[:MOST_ENDPOINTS]),
-    )
-
-
-def _candidate(
-    endpoint: Endpoint,
-    total: float,
-    scorers: Sequence[ScorerResult],
-    index: int,
-    picked: int | None,
-) -> CandidatePart:
-    return CandidatePart(
-        address=endpoint.address,
-        total=total,
-        scores=[each.scores[index] for each in scorers],
-        weighted=[each.weight * each.scores[index] for each in scorers],
-        picked=picked,
     )
 
 

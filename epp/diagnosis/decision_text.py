@@ -13,6 +13,8 @@ if TYPE_CHECKING:
         CandidatePart,
         DecisionList,
         DecisionPart,
+        LoadPart,
+        PrefixPart,
         ProfilePart,
         Summary,
     )
@@ -104,6 +106,7 @@ def _profile(profile: ProfilePart) -> Iterator[str]:
         scorers = [f"{each.plugin} x{each.weight:g}" for each in profile.scorers]
         heading = ["ENDPOINT", "TOTAL", *scorers, "PICKED"]
         yield from columns([heading, *(_candidate(each) for each in profile.endpoints)])
+        yield from _known(profile.endpoints)
     if profile.not_shown:
         yield f"and {profile.not_shown} more"
 
@@ -114,6 +117,31 @@ def _candidate(candidate: CandidatePart) -> list[str]:
     place = candidate.picked
     picked = "" if place is None else "picked" if place == 1 else f"fallback {place - 1}"
     return [candidate.address, f"{candidate.total:.3f}", *said, picked]
+
+
+def _known(candidates: Sequence[CandidatePart]) -> Iterator[str]:
+    """What the scores were made of, as far as it was kept."""
+    if all(each.load is None for each in candidates):
+        return
+    rows = [["ENDPOINT", "WAITING", "RUNNING", "KV CACHE", "AGE", "PREFIX"]]
+    rows += [[each.address, *_load(each.load), _prefix(each.prefix)] for each in candidates]
+    has_prefix = any(each.prefix is not None for each in candidates)
+    yield ""
+    yield from columns([row if has_prefix else row[:-1] for row in rows])
+
+
+def _load(load: LoadPart | None) -> list[str]:
+    if load is None:
+        return ["", "", "", "never heard of"]
+    usage, age = f"{load.kv_cache_usage:.1%}", f"{load.age_seconds:.3f} s"
+    return [str(load.waiting), str(load.running), usage, age]
+
+
+def _prefix(prefix: PrefixPart | None) -> str:
+    if prefix is None:
+        return ""
+    matched, blocks = prefix.matched_blocks, prefix.prompt_blocks
+    return f"{matched} of {blocks} blocks of {prefix.block_tokens} tokens"
 
 
 def _times(decision: DecisionPart) -> Iterator[str]:

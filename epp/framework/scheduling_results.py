@@ -11,6 +11,19 @@ if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
 
 
+class ReportedLoad(Struct, frozen=True, gc=False):
+    """What a model server had reported of its load when an endpoint of it was scored.
+
+    Not the `EndpointMetrics` themselves, whose names of adapters may be large.
+    """
+
+    waiting_queue_size: int
+    running_requests_size: int
+    kv_cache_usage: float
+    updated_at: float | None
+    """Monotonic seconds; None: it had never been heard of."""
+
+
 class ScorerResult(Struct, frozen=True):
     """What one scorer of a profile said."""
 
@@ -45,6 +58,8 @@ class ProfileResult(Struct, frozen=True, kw_only=True):
     """Those that the filters left, in the order of all scores and totals."""
     totals: Sequence[float] = ()
     scorers: Sequence[ScorerResult] = ()
+    loads: Sequence[ReportedLoad] = ()
+    """What scorers saw of the load, in the order of `candidates`; empty: not kept."""
     filters: Sequence[FilterResult] = ()
     picker: str = ""
     """What picked, by name."""

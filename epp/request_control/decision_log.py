@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from epp.framework.request import InferenceRequest
 from epp.request_control.incoming import REQUEST_ID_HEADER, request_path
 
 if TYPE_CHECKING:
+    from epp.framework.data_types import PrefixMatch
     from epp.framework.endpoint import Endpoint
     from epp.framework.errors import Rejection
     from epp.framework.headers import Headers
@@ -67,6 +68,8 @@ class Decision(Struct, frozen=True, eq=False):
     """Why these endpoints, if not for the scheduler's result."""
     refusal: Refusal | None = None
     is_dry_run: bool = False
+    matches: Mapping[Endpoint, PrefixMatch] | None = None
+    """What is believed to be cached of the prompt; of dry runs only, it takes much room."""
 
     @property
     def started_at(self) -> float | None:

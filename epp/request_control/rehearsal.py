@@ -10,11 +10,14 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from epp.framework.data_types import PREFIX_MATCH, PrefixMatch
 from epp.framework.errors import Rejection
 from epp.request_control.candidates import Candidates
 from epp.request_control.decision_log import (
@@ -36,6 +39,7 @@ from epp.support.plugin_faults import PLUGIN_FAULTS, is_cancellation
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
+    from epp.framework.request import InferenceRequest
     from epp.framework.scheduling import Scheduler
     from epp.request_control.director_settings import DirectorSettings
     from epp.request_control.incoming import IncomingRequest
@@ -86,7 +90,7 @@ class Rehearsal:
             refusal = _fault(error)
         else:
             [decision] = outcome.last(1)
-            return decision
+            return msgspec.structs.replace(decision, matches=_matches_of(request))
         return decision_of(request, incoming.received_at, self._now(), refusal=refusal)
 
     def _pipeline(self, outcome: DecisionLog) -> Pipeline:
@@ -143,6 +147,14 @@ def _scheduler(scheduler: Scheduler, now: Callable[[], float]) -> Scheduler:
         for profile in scheduler.profiles
     ]
     return ProfileScheduler(profiles, scheduler.handler, now=now)
+
+
+def _matches_of(request: InferenceRequest) -> Mapping[Endpoint, PrefixMatch] | None:
+    """The first producer's; a mapping of a stranger's may compute them, and raise."""
+    for key, values in request.candidate_attributes.items():
+        if key.startswith(PREFIX_MATCH.key("")) and type(values) is dict:
+            return values
+    return None
 
 
 def _fault(error: BaseException) -> Refusal:

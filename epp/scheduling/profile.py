@@ -88,6 +88,7 @@ class SchedulerProfile:
             candidates=kept,
             totals=totals,
             scorers=scored,
+            loads=self._rating.loads,
             filters=filtered,
             picker=self._picker.name,
             started_at=started,

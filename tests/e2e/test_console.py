@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from epp.framework.endpoint import EndpointMetrics
 from tests.fakes.logs import logging_as_it_was
 from tests.fakes.pickers.applications import BODY, get
 from tests.fakes.pickers.gateway_client import gateway_client
@@ -41,6 +42,28 @@ async def test_a_decision_appears_and_tells_its_scores_when_it_is_opened(console
     assert "request-1" in await page.text("#decisions-rows")
     assert "active-request-scorer \N{MULTIPLICATION SIGN} 3" in await page.text(SCORES)
     assert "max-score-picker" in await page.text(STEPS)
+
+
+async def test_a_decision_tells_what_model_servers_had_reported(console: Console) -> None:
+    page = console.page
+    first, *_ = console.application.snapshot().endpoints
+    first.state.metrics = EndpointMetrics(
+        waiting_queue_size=3, running_requests_size=12, kv_cache_usage=0.5, updated_at=1.0
+    )
+    await send(console, "request-1")
+    await page.wait_for(f"{DECISIONS} === 1")
+
+    await page.evaluate("document.querySelector('.expander').click()")
+    await page.wait_for(f"document.querySelector('{SCORES}')")
+
+    rows = await page.evaluate(
+        f"[...document.querySelectorAll('{SCORES} tr')].map((row) =>"
+        " [...row.children].map((each) => each.textContent))"
+    )
+    loads = {row[0]: row[-4:-1] for row in rows}
+    assert loads["Endpoint"] == ["Waiting", "Running", "KV cache"]
+    assert loads[first.address] == ["3", "12", "50 %"]
+    assert [row[-1] for row in rows].count("never heard of") == 2
 
 
 async def test_what_is_opened_stays_open_while_others_arrive(console: Console) -> None:

@@ -1,7 +1,7 @@
 // All that is known of one decision: what was left out, every score and the time of each step.
 
 import { element } from "./dom.js";
-import { duration, plural } from "./texts.js";
+import { duration, percent, plural } from "./texts.js";
 
 const line = (text) => element("p", { text });
 const score = (number) => number.toFixed(2);
@@ -71,13 +71,23 @@ function stepTable({ steps, profiles }) {
   );
 }
 
+function loadCells({ load }) {
+  const cells = load
+    ? [load.waiting, load.running, percent(load.kvCacheUsage), duration(load.ageSeconds)]
+    : ["", "", "", "never heard of"];
+  return cells.map((text) => element("td", { class: "number", text: String(text) }));
+}
+
 function scoreTable(profile, title) {
+  const hasLoads = profile.endpoints.some(({ load }) => load);
   const head = [
     element("th", { scope: "col", text: "Endpoint" }),
     element("th", { scope: "col", class: "number", text: "Total" }),
     ...profile.scorers.map(({ plugin, weight }) =>
       element("th", { scope: "col", class: "number", text: `${plugin} × ${weight}` })),
     element("th", { scope: "col", text: "Picked" }),
+    ...(hasLoads ? ["Waiting", "Running", "KV cache", "Age of these"] : []).map((text) =>
+      element("th", { scope: "col", class: "number", text })),
   ];
   const rows = profile.endpoints.map((endpoint) => element(
     "tr",
@@ -87,6 +97,7 @@ function scoreTable(profile, title) {
     ...endpoint.scores.map((each) =>
       element("td", { class: "number", "data-heat": Math.ceil(each * 5), text: score(each) })),
     element("td", { text: endpoint.picked ? String(endpoint.picked) : "" }),
+    ...(hasLoads ? loadCells(endpoint) : []),
   ));
   return element(
     "table",

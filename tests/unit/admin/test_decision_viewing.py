@@ -7,13 +7,9 @@ from datetime import datetime
 import msgspec
 import pytest
 
+from epp.admin.candidate_viewing import MOST_ENDPOINTS
 from epp.admin.decision_view import DecisionPart
-from epp.admin.decision_viewing import (
-    MOST_ENDPOINTS,
-    NOTHING_LEFT,
-    summary_of,
-    view_decision,
-)
+from epp.admin.decision_viewing import NOTHING_LEFT, summary_of, view_decision
 from epp.app.request_path import RequestPathSettings
 from epp.datastore.inference_pool import FailureMode
 from epp.framework.endpoint import Endpoint, EndpointMetrics
@@ -25,6 +21,7 @@ from epp.framework.scheduling_results import SchedulingResult
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.incoming import IncomingRequest
 from epp.request_control.outliers import OutlierSettings
+from epp.scheduling.rating import MOST_LOADS
 from epp.testing import request_of
 from tests.fakes.pickers.decided import Decided, incoming
 
@@ -77,6 +74,57 @@ def test_a_decision_is_told_from_candidates_to_pick() -> None:
         1,
     )
     assert (other.address, other.total, other.picked) == (ONE, 0.0, 2)
+
+
+def test_what_was_reported_when_it_was_decided_is_told_whatever_came_later() -> None:
+    picker = Decided(config=LABELLED, labels=GOLD)
+    picker.endpoint(ONE).state.metrics = EndpointMetrics(
+        waiting_queue_size=4,
+        running_requests_size=7,
+        kv_cache_usage=0.25,
+        updated_at=time.monotonic() - 3,
+    )
+    picker.decide()
+    picker.endpoint(ONE).state.metrics = EndpointMetrics(waiting_queue_size=99, updated_at=1.0)
+
+    two, one = viewed(picker).profiles[0].endpoints
+
+    assert (one.address, two.address) == (ONE, TWO)
+    assert one.load is not None
+    assert (one.load.waiting, one.load.running, one.load.kv_cache_usage) == (4, 7, 0.25)
+    assert one.load.age_seconds is not None
+    assert 3 <= one.load.age_seconds < 60
+    assert (two.load, one.prefix, two.prefix) == (None, None, None)
+
+
+async def test_a_dry_run_tells_the_load_of_pools_of_which_it_is_not_kept() -> None:
+    addresses = [f"10.0.{number}.1:8000" for number in range(MOST_LOADS + 1)]
+    picker = Decided(addresses)
+    for address in addresses:
+        picker.endpoint(address).state.metrics = EndpointMetrics(
+            waiting_queue_size=4, updated_at=1.0
+        )
+    picker.decide()
+
+    kept = viewed(picker).profiles[0].endpoints
+    dry_run = view_decision(await picker.rehearse(), time.monotonic()).profiles[0].endpoints
+
+    assert [each.load for each in kept] == [None] * len(kept)
+    assert [each.load.waiting for each in dry_run if each.load] == [4] * len(dry_run)
+
+
+async def test_a_dry_run_tells_how_much_of_the_prompt_is_cached() -> None:
+    picker = Decided(config="")
+    [endpoint, *_] = picker.decide().endpoints
+
+    decision = await picker.rehearse()
+    [profile] = view_decision(decision, time.monotonic()).profiles
+
+    told = {each.address: each.prefix for each in profile.endpoints}
+    cached = told.pop(endpoint.address)
+    assert cached is not None
+    assert cached.matched_blocks == cached.prompt_blocks > 0
+    assert [each.matched_blocks for each in told.values() if each] == [0, 0]
 
 
 def test_times_are_told_as_far_as_they_were_kept() -> None:

@@ -10,7 +10,9 @@ from epp.admin.decision_view import (
     DecisionPart,
     FilterPart,
     LeftOutPart,
+    LoadPart,
     PhasePart,
+    PrefixPart,
     ProfilePart,
     Rejected,
     ScorerPart,
@@ -118,6 +120,33 @@ def test_scores_that_were_kept_are_told_among_the_times() -> None:
         "0.200 ms  scheduling\n"
         "kept      Scorer      queue   default\n"
     )
+
+
+def test_what_scores_were_made_of_is_told_below_them() -> None:
+    loads = [
+        LoadPart(waiting=3, running=12, kv_cache_usage=0.425, age_seconds=0.031),
+        None,
+    ]
+    seen = [
+        msgspec.structs.replace(each, load=load)
+        for each, load in zip(PROFILE.endpoints, loads, strict=True)
+    ]
+    held = PrefixPart(matched_blocks=3, prompt_blocks=8, block_tokens=64)
+    matched = [msgspec.structs.replace(seen[0], prefix=held), seen[1]]
+
+    kept, dry_run = [
+        decision_text(decision(profiles=[msgspec.structs.replace(PROFILE, endpoints=each)]))
+        for each in (seen, matched)
+    ]
+
+    assert (
+        "\n\n"
+        "ENDPOINT       WAITING  RUNNING  KV CACHE  AGE\n"
+        "10.0.0.1:8000  3        12       42.5%     0.031 s\n"
+        "10.0.0.2:8000                              never heard of\n"
+        "and 2 more\n"
+    ) in kept
+    assert "42.5%     0.031 s         3 of 8 blocks of 64 tokens\n" in dry_run
 
 
 def test_a_rejection_is_told_by_status_and_details() -> None:

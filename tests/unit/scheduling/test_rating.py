@@ -18,7 +18,7 @@ from epp.plugins.scorers.queue import QueueScorer
 from epp.plugins.scorers.running_requests_size import RunningRequestsSizeScorer
 from epp.scheduling.overruns import MOST_IN_A_ROW
 from epp.scheduling.profile import SchedulerProfile
-from epp.scheduling.rating import SCORER_BUDGET_SECONDS
+from epp.scheduling.rating import MOST_LOADS, SCORER_BUDGET_SECONDS
 from epp.testing import FakeContext, endpoint_of, request_of
 from tests.fakes.plugins.scheduling import Answers, PicksBest, Remembers, Scores
 
@@ -156,6 +156,35 @@ def test_other_candidates_are_scored_anew() -> None:
     totals = [keeping.run(request_of(), endpoints[:count]).totals for count in (2, 1, 2)]
 
     assert totals == [[0.5, 1.0], [0.5], [0.5, 1.0]]
+
+
+def test_loads_are_told_as_they_were_whoever_scores() -> None:
+    endpoints = pool()
+    for scorer in (FewestWaiting(), Scores(lambda _: 1.0)):
+        rating = profile((scorer, 1.0))
+
+        results = []
+        for waiting in (3, 8):
+            endpoints[1].state.metrics = EndpointMetrics(waiting_queue_size=waiting)
+            results.append(rating.run(request_of(), endpoints))
+
+        assert [[each.waiting_queue_size for each in result.loads] for result in results] == [
+            [0, 3, 0, 0, 0],
+            [0, 8, 0, 0, 0],
+        ]
+
+
+@pytest.mark.parametrize("scorer", [FewestWaiting(), Scores(lambda _: 1.0)], ids=["kept", "asked"])
+def test_loads_of_many_candidates_are_not_kept(scorer: Scorer) -> None:
+    many = tuple(endpoint_of(f"e{number}") for number in range(MOST_LOADS + 1))
+    rating = profile((scorer, 1.0))
+
+    sizes = [
+        len(rating.run(request_of(), many[:count]).loads)
+        for count in (MOST_LOADS, MOST_LOADS + 1, MOST_LOADS)
+    ]
+
+    assert sizes == [MOST_LOADS, 0, MOST_LOADS]
 
 
 @given(
