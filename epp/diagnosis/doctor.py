@@ -7,18 +7,18 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from epp.app.options import ServeOptions
-from epp.diagnosis import (
-    checks_cluster,
-    checks_config,
-    checks_endpoints,
-    checks_envoy,
-    checks_limits,
-    checks_permissions,
-    checks_picker,
-    checks_picker_reference,
-    checks_pods,
-    checks_pool,
-    checks_port,
+from epp.diagnosis.checks import (
+    cluster,
+    config,
+    endpoints,
+    envoy,
+    limits,
+    permissions,
+    picker,
+    picker_reference,
+    pods,
+    pool,
+    port,
 )
 from epp.diagnosis.doctor_case import Case
 from epp.diagnosis.doctor_findings import Finding
@@ -34,31 +34,28 @@ Look = Callable[[Case], Awaitable[Iterable[Finding]]]
 _STAGES: tuple[tuple[tuple[tuple[str, Look], ...], ...], ...] = (
     (
         (
-            (checks_cluster.CLUSTER, checks_cluster.look_at_cluster),
-            (checks_pool.POOL, checks_pool.look_at_pool),
-            (
-                checks_picker_reference.PICKER_REFERENCE,
-                checks_picker_reference.look_at_picker_reference,
-            ),
-            (checks_permissions.PERMISSIONS, checks_permissions.look_at_permissions),
-            (checks_pods.PODS, checks_pods.look_at_pods),
+            (cluster.CLUSTER, cluster.look_at_cluster),
+            (pool.POOL, pool.look_at_pool),
+            (picker_reference.PICKER_REFERENCE, picker_reference.look_at_picker_reference),
+            (permissions.PERMISSIONS, permissions.look_at_permissions),
+            (pods.PODS, pods.look_at_pods),
         ),
-        ((checks_config.CONFIG, checks_config.look_at_config),),
-        ((checks_limits.LIMITS, checks_limits.look_at_limits),),
+        ((config.CONFIG, config.look_at_config),),
+        ((limits.LIMITS, limits.look_at_limits),),
     ),
     (
         (
-            (checks_endpoints.PORTS, checks_endpoints.look_at_ports),
-            (checks_endpoints.METRICS, checks_endpoints.look_at_metrics),
+            (endpoints.PORTS, endpoints.look_at_ports),
+            (endpoints.METRICS, endpoints.look_at_metrics),
         ),
         (
-            (checks_picker.ADMIN, checks_picker.look_at_admin),
-            (checks_port.PORT, checks_port.look_at_picker_port),
-            (checks_picker.HEALTH, checks_picker.look_at_health),
-            (checks_picker.EXCHANGE, checks_picker.look_at_exchange),
+            (picker.ADMIN, picker.look_at_admin),
+            (port.PORT, port.look_at_picker_port),
+            (picker.HEALTH, picker.look_at_health),
+            (picker.EXCHANGE, picker.look_at_exchange),
         ),
     ),
-    (((checks_envoy.GATEWAY, checks_envoy.look_at_gateway),),),
+    (((envoy.GATEWAY, envoy.look_at_gateway),),),
 )
 
 CHECK_IDS = tuple(name for stage in _STAGES for chain in stage for name, _ in chain)

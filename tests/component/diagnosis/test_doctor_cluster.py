@@ -13,11 +13,11 @@ import pytest
 from aiohttp import web
 
 from epp.datastore.inference_pool import FailureMode
-from epp.diagnosis.checks_cluster import look_at_cluster
-from epp.diagnosis.checks_permissions import look_at_permissions
-from epp.diagnosis.checks_picker_reference import look_at_picker_reference
-from epp.diagnosis.checks_pods import look_at_pods
-from epp.diagnosis.checks_pool import look_at_pool
+from epp.diagnosis.checks.cluster import look_at_cluster
+from epp.diagnosis.checks.permissions import look_at_permissions
+from epp.diagnosis.checks.picker_reference import look_at_picker_reference
+from epp.diagnosis.checks.pods import look_at_pods
+from epp.diagnosis.checks.pool import look_at_pool
 from epp.diagnosis.doctor import examine
 from epp.diagnosis.doctor_case import PickerReference
 from epp.diagnosis.doctor_findings import Finding, Verdict

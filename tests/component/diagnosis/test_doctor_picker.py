@@ -15,9 +15,9 @@ import pytest
 from epp.admin.pool_view import PoolView
 from epp.app.listeners import BoundPorts
 from epp.diagnosis import port_look
-from epp.diagnosis.checks_envoy import look_at_gateway
-from epp.diagnosis.checks_picker import look_at_exchange, look_at_health
-from epp.diagnosis.checks_port import look_at_picker_port
+from epp.diagnosis.checks.envoy import look_at_gateway
+from epp.diagnosis.checks.picker import look_at_exchange, look_at_health
+from epp.diagnosis.checks.port import look_at_picker_port
 from epp.diagnosis.doctor import examine
 from epp.diagnosis.doctor_findings import Finding, Verdict
 from epp.diagnosis.doctor_options import DoctorOptions, HostPort

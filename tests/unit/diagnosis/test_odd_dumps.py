@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epp.datastore.inference_pool import FailureMode
-from epp.diagnosis.checks_envoy import look_at_gateway
+from epp.diagnosis.checks.envoy import look_at_gateway
 from epp.diagnosis.doctor_findings import Finding
 from epp.diagnosis.doctor_table import doctor_table
 from tests.fakes.doctor_cases import bootstrap, doctor_case, pool_with

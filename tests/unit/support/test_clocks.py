@@ -11,7 +11,7 @@ TOLD = {
     "admin/decision_viewing.py",
     "admin/metrics_pages.py",
     "app/listeners.py",
-    "diagnosis/checks_port.py",
+    "diagnosis/checks/port.py",
     "kubernetes/events.py",
     "kubernetes/leader_election.py",
     "observability/request_log.py",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from epp.diagnosis.checks_envoy_clusters import (
+from epp.diagnosis.checks.envoy_clusters import (
     judge_breakers,
     judge_destination,
     judge_picker_cluster,
     judge_routes,
     reads_only_metadata,
 )
-from epp.diagnosis.checks_envoy_filter import judge_filter
+from epp.diagnosis.checks.envoy_filter import judge_filter
 from epp.diagnosis.doctor_case import Case
 from epp.diagnosis.doctor_findings import Finding, fault, skipped
 from epp.diagnosis.envoy_dump import EnvoyDump, fetch_dump, read_dump

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from epp.datastore.inference_pool import FailureMode
-from epp.diagnosis.checks_envoy import look_at_gateway
+from epp.diagnosis.checks.envoy import look_at_gateway
 from epp.diagnosis.doctor_case import Case, PickerReference
 from epp.diagnosis.doctor_findings import Finding, Verdict
 from epp.diagnosis.doctor_options import HostPort

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from epp.diagnosis.checks_limits import Limits, look_at_limits, read_limits
+from epp.diagnosis.checks.limits import Limits, look_at_limits, read_limits
 from epp.diagnosis.doctor_findings import Verdict
 from tests.fakes.doctor_cases import doctor_case, verdicts
 

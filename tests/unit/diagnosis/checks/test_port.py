@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from epp.diagnosis.checks_port import judge_certificate
+from epp.diagnosis.checks.port import judge_certificate
 from epp.diagnosis.doctor_findings import Verdict
 from epp.diagnosis.doctor_options import HostPort
 from epp.diagnosis.port_look import PortLook, Speaks

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from epp.diagnosis.checks_permissions import needed_rights, rules
+from epp.diagnosis.checks.permissions import needed_rights, rules
 from tests.fakes.doctor_cases import doctor_case
 
 

@@ -1,0 +1,1 @@
+"""What `epp doctor` looks at, one thing a module."""
