@@ -118,8 +118,9 @@ def _read_own_address(text: str) -> str:
 
 
 def _read_zap_level(text: str) -> str | None:
-    if text in ("", *ZAP_LEVELS) or (re.fullmatch(r"[0-9]{1,3}", text) and int(text) > 0):
-        return text or None
+    level = text.lower()  # as zap's own flag, which takes INFO, too
+    if level in ("", *ZAP_LEVELS) or (re.fullmatch(r"[0-9]{1,3}", text) and int(text) > 0):
+        return level or None
     raise ValueError(
         f"{text!r} is not a level; allowed: {', '.join(ZAP_LEVELS)} or a number above 0"
         f"{did_you_mean(text, ZAP_LEVELS)}"

@@ -53,6 +53,7 @@ def test_false_is_written_as_in_go(text: str) -> None:
         (IpAddress, "[::1]", "::1"),
         (IpAddress, "0.0.0.0", "0.0.0.0"),
         (ZapLevel, "debug", "debug"),
+        (ZapLevel, "INFO", "info"),
         (ZapLevel, "7", "7"),
         (ZapLevel, "", None),
         (Colour, "red", "red"),
