@@ -50,13 +50,14 @@ class DisaggProfileHandler(StagedProfileHandler, PreRequest):
             prefill=parameters.prefill,
             encode=parameters.encode,
             prefill_decider=decider_named(
-                context, parameters.prefill_decider, field="deciders.prefill"
+                context, parameters.prefill_decider, field=parameters.prefill_decider_field
             ),
             encode_decider=decider_named(
-                context, parameters.encode_decider, field="deciders.encode"
+                context, parameters.encode_decider, field=parameters.encode_decider_field
             ),
             prefill_first=parameters.stage_order == PREFILL_FIRST,
             allow_decode_only=parameters.allow_decode_only,
+            fields=parameters.profile_fields,
         )
         super().__init__(stages, context, DISAGG_DECISIONS)
 

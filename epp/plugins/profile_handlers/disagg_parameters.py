@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import Field, field_validator, model_validator
 
 from epp.framework.plugin import Parameters
@@ -82,8 +84,8 @@ class DisaggParameters(Parameters):
             )
         if self.stage_order == PREFILL_FIRST and self.prefill_decider:
             raise ValueError(
-                f"deciders.prefill: {self.prefill_decider!r} can't be used with stageOrder"
-                f" {PREFILL_FIRST}, in which prefill always runs"
+                f"{self.prefill_decider_field}: {self.prefill_decider!r} can't be used with"
+                f" stageOrder {PREFILL_FIRST}, in which prefill always runs"
             )
         return self
 
@@ -108,6 +110,13 @@ class DisaggParameters(Parameters):
         return self.profiles.encode or self.encode_profile or "encode"
 
     @property
+    def profile_fields(self) -> Mapping[str, str]:
+        """By stage, the parameter that names its profile."""
+        if self._given(FLAT_FORM):
+            return {stage: f"{stage}Profile" for stage in StageProfiles.model_fields}
+        return {stage: f"profiles.{stage}" for stage in StageProfiles.model_fields}
+
+    @property
     def prefill_decider(self) -> str:
         """Decider of the prefill stage, whichever form names it; empty: none."""
         flat = self.prefill_decider_plugin_name or self.decider_plugin_name
@@ -117,3 +126,15 @@ class DisaggParameters(Parameters):
     def encode_decider(self) -> str:
         """Decider of the encode stage, whichever form names it; empty: none."""
         return self.deciders.encode or self.encode_decider_plugin_name
+
+    @property
+    def prefill_decider_field(self) -> str:
+        """The parameter that names the decider of the prefill stage."""
+        if self.prefill_decider_plugin_name:
+            return "prefillDeciderPluginName"
+        return "deciderPluginName" if self.decider_plugin_name else "deciders.prefill"
+
+    @property
+    def encode_decider_field(self) -> str:
+        """The parameter that names the decider of the encode stage."""
+        return "encodeDeciderPluginName" if self.encode_decider_plugin_name else "deciders.encode"

@@ -73,6 +73,7 @@ class PdProfileHandler(StagedProfileHandler):
                 context, parameters.decider_plugin_name, field="deciderPluginName"
             ),
             allow_decode_only=parameters.allow_decode_only,
+            fields={"decode": "decodeProfile", "prefill": "prefillProfile"},
         )
         producer = parameters.prefix_match_info_producer_name or None
         super().__init__(stages, context, PD_DECISIONS, prefix_producer=producer)

@@ -36,6 +36,8 @@ class Stages:
     """Prefill always runs, before decode, rather than by its decider after it."""
     allow_decode_only: bool = False
     """Whether decode does alone what a stage without endpoints should have done."""
+    fields: Mapping[str, str]
+    """By stage, the parameter that names its profile."""
 
     @property
     def roles(self) -> dict[str, str]:
@@ -75,16 +77,17 @@ class StagedProfileHandler(ProfileHandler):
                 f"profile handler {self.name!r}: the stages must have different profiles,"
                 f" got {', '.join(names)}"
             )
-        needed = [("decode", stages.decode)]
-        if stages.prefill_decider is not None:
-            needed.append(("prefill", stages.prefill))
-        if stages.encode_decider is not None:
-            needed.append(("encode", stages.encode))
-        for role, name in needed:
-            if name not in profiles:
+        needed = {
+            "decode": True,
+            "prefill": stages.prefill_decider is not None,
+            "encode": stages.encode_decider is not None,
+        }
+        for role, name in self._roles.items():
+            if needed[role] and name not in profiles:
                 raise ConfigError(
-                    f"profile handler {self.name!r}: {role} stage: there is no profile {name!r},"
-                    f" only {', '.join(profiles) or 'none at all'}"
+                    f"profile handler {self.name!r}: {role} stage: there is no profile {name!r}"
+                    f" (parameters.{stages.fields[role]}), only"
+                    f" {', '.join(profiles) or 'none at all'}"
                 )
 
     def pick(

@@ -54,7 +54,9 @@ class Disagg:
             deciders["prefill"] = "p"
         if encode is not None:
             deciders["encode"] = "e"
-        self.handler = built(DisaggProfileHandler, self.context, deciders=deciders, **parameters)
+        if deciders:
+            parameters["deciders"] = deciders
+        self.handler = built(DisaggProfileHandler, self.context, **parameters)
         self.request = request_of()
         self.ran: list[str] = []
 
@@ -312,7 +314,12 @@ def test_what_makes_no_sense_is_refused(document: Mapping[str, object], message:
 @pytest.mark.parametrize(
     ("parameters", "profiles", "message"),
     [
-        ({}, ["prefill"], "decode stage: there is no profile 'decode', only prefill"),
+        (
+            {},
+            ["prefill"],
+            "decode stage: there is no profile 'decode' (parameters.profiles.decode), only prefill",
+        ),
+        ({"decodeProfile": "d"}, ["decode"], "profile 'd' (parameters.decodeProfile), only decode"),
         ({"prefill": True}, ["decode"], "prefill stage: there is no profile 'prefill'"),
         ({"encode": True}, ["decode"], "encode stage: there is no profile 'encode'"),
         (
@@ -325,10 +332,22 @@ def test_what_makes_no_sense_is_refused(document: Mapping[str, object], message:
 def test_profiles_that_do_not_fit_are_refused(
     parameters: dict[str, Any], profiles: list[str], message: str
 ) -> None:
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
         Disagg(**parameters).handler.check(profiles)
 
 
-def test_a_name_of_no_decider_is_refused() -> None:
-    with pytest.raises(ConfigError, match=re.escape("deciders.prefill")):
-        built(DisaggProfileHandler, deciders={"prefill": "ghost"})
+@pytest.mark.parametrize(
+    ("parameters", "field"),
+    [
+        ({"deciders": {"prefill": "ghost"}}, "deciders.prefill"),
+        ({"deciders": {"encode": "ghost"}}, "deciders.encode"),
+        ({"prefill_decider_plugin_name": "ghost"}, "prefillDeciderPluginName"),
+        ({"decider_plugin_name": "ghost"}, "deciderPluginName"),
+        ({"encode_decider_plugin_name": "ghost"}, "encodeDeciderPluginName"),
+    ],
+)
+def test_a_name_of_no_decider_is_refused_where_it_stands(
+    parameters: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(field)}: 'ghost'"):
+        built(DisaggProfileHandler, **parameters)
