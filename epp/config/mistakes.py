@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from epp.datastore.manifest_errors import not_allowed, path_text
+from epp.datastore.manifest_errors import WRONG_LENGTHS, not_allowed, path_text, wrong_length
 from epp.support.nearest import did_you_mean
 from epp.support.safe_text import printable
 
@@ -28,7 +28,7 @@ _SHAPES = {
 }
 _MOST = 200
 _LONGEST = 1000
-_PREFIXES = ("Input should be ", "Value error, ", "Assertion failed, ")
+_PREFIXES = ("Input should be ", "Value error, ", "Assertion failed, ", "String should have ")
 
 
 def mistakes(error: ValidationError, schema: type[BaseModel], at: str = "") -> list[str]:
@@ -73,9 +73,8 @@ def _line(detail: ErrorDetails, at: str, schema: type[BaseModel]) -> str:
         return f"{path}: unknown field{hint or allowed}"
     if detail["type"] == "missing":
         return f"{path}: required"
-    if detail["type"] == "too_long":
-        most = detail["ctx"]["max_length"]
-        return f"{path}: {len(detail['input'])} entries are not allowed; at most {most}"
+    if detail["type"] in WRONG_LENGTHS:
+        return wrong_length(path, detail)
     if location[-1:] == ("[key]",):
         return not_allowed(joined(at, location[:-2]), detail["input"], "keys are strings")
     message = _SHAPES.get(detail["type"]) or detail["msg"]

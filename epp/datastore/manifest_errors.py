@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _LONGEST_VALUE = 80
 _MOST_LINES = 50
+WRONG_LENGTHS = ("too_short", "too_long")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SHAPES = {
     "model_type": "a mapping",
@@ -63,6 +64,17 @@ def not_allowed(path: str, value: object, allowed_text: str) -> str:
     return f"{prefix}{value_text(value)} is not allowed; {allowed_text}"
 
 
+def wrong_length(path: str, detail: ErrorDetails) -> str:
+    """The line for a list, or a mapping, with too few or too many entries."""
+    context = detail["ctx"]
+    bound = (
+        f"at least {context['min_length']}"
+        if detail["type"] == "too_short"
+        else f"at most {context['max_length']}"
+    )
+    return f"{path}: {len(detail['input'])} entries are not allowed; {bound}"
+
+
 def indented(lines: Sequence[str]) -> str:
     """Lines below a heading; a very long list is cut."""
     more = [f"and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
@@ -101,18 +113,13 @@ def _cut(text: str) -> str:
 
 
 def _problem(detail: ErrorDetails) -> str:
-    kind, context = detail["type"], detail.get("ctx", {})
+    kind = detail["type"]
     if kind == "missing":
         return f"{path_text(detail['loc'])}: required"
     if detail["loc"][-1:] == ("[key]",):
         path = path_text(detail["loc"][:-2])
         return f"{path}: key {value_text(detail['input'])} is not allowed; {_SHAPES[kind]}"
     path = path_text(detail["loc"])
-    if kind in ("too_short", "too_long"):
-        bound = (
-            f"at least {context['min_length']}"
-            if kind == "too_short"
-            else f"at most {context['max_length']}"
-        )
-        return f"{path}: {len(detail['input'])} entries are not allowed; {bound}"
+    if kind in WRONG_LENGTHS:
+        return wrong_length(path, detail)
     return not_allowed(path, detail["input"], _SHAPES.get(kind) or detail["msg"])

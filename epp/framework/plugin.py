@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 from pydantic.alias_generators import to_camel
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 T = TypeVar("T")
+
+_LARGEST = 2**63 - 1
 
 
 class Stability(StrEnum):
@@ -55,6 +57,14 @@ class Parameters(BaseModel):
         validate_by_alias=True,
         allow_inf_nan=False,
     )
+
+    @field_validator("*")
+    @classmethod
+    def _is_no_endless_number(cls, value: T) -> T:
+        """As in the reference: what is made of a larger one may not fit a float, or C."""
+        if isinstance(value, int) and abs(value) > _LARGEST:
+            raise ValueError(f"whole numbers from {-_LARGEST} to {_LARGEST}")
+        return value
 
 
 class Plugin(ABC):  # noqa: B024 - its contracts have the abstract methods

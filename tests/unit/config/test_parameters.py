@@ -1,0 +1,88 @@
+"""What is wrong with a parameter is told where it stands, whatever plugin has it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from epp.config.document import PluginEntry
+from epp.config.findings import Findings
+from epp.config.parameter_tables import ParameterRow, parameter_rows
+from epp.config.parameters import ParametersRefused, read_parameters
+from epp.config.plugin_registry import PluginRegistry
+from epp.framework.plugin import parameters_of
+from epp.plugins.catalogue import BUNDLED
+
+REGISTRY = PluginRegistry()
+
+
+def rows_of(plugin_type: str) -> list[ParameterRow]:
+    kind = REGISTRY.find(plugin_type)
+    schema = parameters_of(kind)
+    return [] if schema is None or kind.ignores_parameters else list(parameter_rows(schema))
+
+
+PLUGIN_TYPES = [plugin_type for plugin_type in BUNDLED if rows_of(plugin_type)]
+
+
+def problems_of(plugin_type: str, given: Mapping[str, Any]) -> list[str]:
+    findings = Findings()
+    entry = PluginEntry(name="p", type=plugin_type, path="plugins[0]", parameters=given)
+    with pytest.raises(ParametersRefused):
+        read_parameters(entry, REGISTRY.find(plugin_type), findings)
+    return findings.problems
+
+
+def with_value(path: str, value: object) -> dict[str, Any]:
+    """Parameters that say nothing but `value`, at the path of a row."""
+    first, _, rest = path.partition(".")
+    inner = with_value(rest, value) if rest else value
+    return {first.removesuffix("[]"): [inner]} if first.endswith("[]") else {first: inner}
+
+
+def told_of(plugin_type: str, path: str, value: object) -> str:
+    """What is said of a value, at the path of a row."""
+    problems = problems_of(plugin_type, with_value(path, value))
+    where = f"plugins[0].parameters.{path.replace('[]', '[0]')}: "
+    told = [line for line in problems if line.startswith(where)]
+    assert told, (where, problems)
+    return told[0].removeprefix(where)
+
+
+@pytest.mark.parametrize("plugin_type", PLUGIN_TYPES)
+def test_a_value_of_the_wrong_type_is_told_with_what_is_allowed(plugin_type: str) -> None:
+    for row in rows_of(plugin_type):
+        wrong: object = {} if row.type.startswith("list") else []
+
+        assert told_of(plugin_type, row.path, wrong).startswith(f"{wrong} is not allowed; ")
+
+
+@pytest.mark.parametrize("plugin_type", PLUGIN_TYPES)
+def test_a_parameter_that_is_misspelt_is_told_with_the_right_one(plugin_type: str) -> None:
+    for row in rows_of(plugin_type):
+        name = row.path.rpartition(".")[2]
+
+        told = told_of(plugin_type, f"{row.path}x", "v")
+
+        assert told == f"unknown field; did you mean {name!r}?"
+
+
+@pytest.mark.parametrize("plugin_type", PLUGIN_TYPES)
+def test_a_number_without_end_is_told_with_how_large_it_may_be(plugin_type: str) -> None:
+    for row in rows_of(plugin_type):
+        if row.type not in ("integer", "number"):
+            continue
+
+        told = told_of(plugin_type, row.path, 10**400)
+
+        assert re.search(r"to 9223372036854775807|less than or equal to|a finite number", told)
+
+
+def test_a_list_that_is_empty_is_told_with_how_many_there_must_be() -> None:
+    assert told_of("utilization-filter", "conditions", []) == (
+        "0 entries are not allowed; at least 1"
+    )
+    assert told_of("by-label", "label", "") == '"" is not allowed; at least 1 character'
