@@ -69,8 +69,9 @@ class _Watch:
         if self._status is None:
             self._outlet.close(StatusCode.INTERNAL, "no message for a method that takes one")
 
-    def on_disconnect(self) -> None:
+    def on_disconnect(self) -> bool:
         self._state.unwatch(self)
+        return False
 
     def log_values(self) -> Mapping[str, str]:
         return {}

@@ -146,11 +146,14 @@ class Transaction:
         self._end(self._cause_of_half_close() if gone else TerminationCause.NATURAL)
         self._close(StatusCode.OK)
 
-    def on_disconnect(self) -> None:
-        """The stream was cancelled."""
-        if not self._closed:
-            self._end(TerminationCause.CLIENT_DISCONNECT)
-            self._leave()
+    def on_disconnect(self) -> bool:
+        """The stream was cancelled, as Envoy does with every one that it has no more use for."""
+        if self._closed:
+            return False
+        is_over = self._response is not None and self._response.ended
+        self._end(TerminationCause.CLIENT_DISCONNECT)
+        self._leave()
+        return is_over
 
     def log_values(self) -> Mapping[str, str]:
         """The id of the request, once it is known."""

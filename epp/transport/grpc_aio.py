@@ -94,7 +94,9 @@ class StreamService:
             end = await self._converse(stream)
             code = end.code
         except asyncio.CancelledError:
-            if self._cut_at is not None and self._clock() >= self._cut_at:
+            if stream.nothing_left:
+                code = StatusCode.OK
+            elif self._cut_at is not None and self._clock() >= self._cut_at:
                 code = StatusCode.UNAVAILABLE  # what grpcio tells the peer when it cuts streams
             raise
         finally:
@@ -132,7 +134,7 @@ class StreamService:
         if handler is None or stream.end is not None:
             return
         try:
-            handler.on_disconnect()
+            stream.nothing_left = handler.on_disconnect()
         except Exception:
             log.exception(
                 "stream handler failed to disconnect", method=self._method, **handler.log_values()

@@ -60,6 +60,8 @@ class GrpcStream:
         self._wake_up: asyncio.Future[None] | None = None
         self._writer: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
+        self.nothing_left = False
+        """What its handler said when the peer was gone."""
 
     @property
     def end(self) -> StreamEnd | None:

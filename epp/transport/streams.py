@@ -69,8 +69,12 @@ class StreamHandler(Protocol):
     def on_half_close(self) -> None:
         """The peer will send nothing more; it still reads."""
 
-    def on_disconnect(self) -> None:
-        """The stream is gone before `Outlet.close` was called. Called at most once, last."""
+    def on_disconnect(self) -> bool:
+        """The stream is gone before `Outlet.close` was called. Called at most once, last.
+
+        Gives whether nothing was left to do: such a stream counts as OK, since there are gateways
+        that end every stream by a reset.
+        """
 
     def log_values(self) -> Mapping[str, str]:
         """What log lines about the stream say of it; nothing as long as nothing is known."""

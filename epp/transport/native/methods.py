@@ -102,8 +102,9 @@ class _UnaryCall:
             self._outlet.close(failure.code, failure.message)
         self._outlet.close()
 
-    def on_disconnect(self) -> None:
+    def on_disconnect(self) -> bool:
         """Nothing is kept."""
+        return False
 
     def log_values(self) -> Mapping[str, str]:
         """Such a call is about nothing that is told apart."""

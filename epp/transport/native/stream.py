@@ -189,8 +189,8 @@ class Stream:
         """The stream is gone: nothing can be told to the peer any more."""
         if self.is_over:
             return
-        self._disconnect(code, "")
-        self._over(code)
+        nothing_left = self._disconnect(code, "")
+        self._over(StatusCode.OK if nothing_left else code)
 
     def _write_frame(self) -> Exception | None:
         """Write what fits in one frame; returns what a generator raised behind that."""
@@ -245,21 +245,22 @@ class Stream:
         log.error("stream handler failed", method=self._method.path, exc_info=error, **values)
         self.fail(StatusCode.INTERNAL, "internal error")
 
-    def _disconnect(self, code: StatusCode, message: str) -> None:
-        """Tell the handler, unless it has ended the stream itself."""
+    def _disconnect(self, code: StatusCode, message: str) -> bool:
+        """Tell the handler, unless it has ended the stream itself; what it says to that."""
         was_open = self._end is None
         self._end = StreamEnd(code, message)
         handler, self._handler = self._handler, None
         if handler is None or not was_open:
-            return
+            return False
         try:
-            handler.on_disconnect()
+            return handler.on_disconnect()
         except Exception:
             log.exception(
                 "stream handler failed to disconnect",
                 method=self._method.path,
                 **handler.log_values(),
             )
+            return False
 
     def _count_content(self, size: int) -> None:
         self._content_left -= size

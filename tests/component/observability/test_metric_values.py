@@ -208,12 +208,12 @@ async def requests_under_way(_: Path) -> AsyncIterator[int]:
 
 @scenario("""
     llm_d_epp_extproc_streams_inflight 0
-    llm_d_epp_extproc_streams_total{code="OK"} 2
+    llm_d_epp_extproc_streams_total{code="OK"} 3
     llm_d_epp_extproc_streams_total{code="Canceled"} 1
-    llm_d_epp_extproc_stream_duration_seconds_count 3
-    epp_request_terminations_total{cause="natural"} 2
+    llm_d_epp_extproc_stream_duration_seconds_count 4
+    epp_request_terminations_total{cause="natural"} 3
     epp_request_terminations_total{cause="client-disconnect"} 1
-    epp_responses_total{code_class="2xx"} 2
+    epp_responses_total{code_class="2xx"} 3
     llm_d_epp_request_running{<R>} 0
     epp_requests_in_flight 0
 """)
@@ -221,6 +221,10 @@ async def streams_that_end_and_one_that_is_given_up(_: Path) -> AsyncIterator[in
     async with running_picker((ONE,)) as picker, page_of(picker.metrics) as port:
         for _number in range(2):
             await answered(await posted(picker))
+        reset_when_over = await posted(picker)
+        await reset_when_over.response_headers({":status": "200"}, end=True)
+        await reset_when_over.answer()
+        reset_when_over.cancel()
         (await posted(picker)).cancel()
         yield port
 

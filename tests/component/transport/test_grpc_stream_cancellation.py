@@ -128,6 +128,27 @@ async def test_a_cancelled_stream_is_told_to_its_handler_exactly_once(
 
 
 @pytest.mark.parametrize("reach", STATES, ids=named_by_state)
+async def test_a_cancelled_stream_with_nothing_left_to_do_counts_as_ok(
+    reach: Reach, serving: Serving
+) -> None:
+    class Over(Flooding):
+        def on_disconnect(self) -> bool:
+            super().on_disconnect()
+            return True
+
+    observer = CountingObserver()
+    opened = Opened(Over)
+    async with serving(opened, observer=observer) as client:
+        call, handler = await reach(client, opened)
+
+        call.cancel()
+
+        while await handler.events.get() != "disconnect":
+            pass
+    assert observer.codes == ["OK"]
+
+
+@pytest.mark.parametrize("reach", STATES, ids=named_by_state)
 async def test_the_outlet_of_a_cancelled_stream_drops_what_comes_later(
     reach: Reach, serving: Serving
 ) -> None:
@@ -181,7 +202,7 @@ async def test_a_handler_that_fails_to_disconnect_is_logged_and_the_others_live_
     serving: Serving,
 ) -> None:
     class Stubborn(TellingHandler):
-        def on_disconnect(self) -> None:
+        def on_disconnect(self) -> bool:
             super().on_disconnect()
             raise ValueError("broken")
 

@@ -64,6 +64,8 @@ class Recorder:
     outlet: Outlet
     messages: list[bytes] = field(default_factory=list)
     ends: list[str] = field(default_factory=list)
+    is_over: bool = False
+    """Whether nothing is left to do when the peer leaves."""
 
     def on_message(self, message: bytes) -> None:
         self.messages.append(message)
@@ -71,8 +73,9 @@ class Recorder:
     def on_half_close(self) -> None:
         self.ends.append("half-close")
 
-    def on_disconnect(self) -> None:
+    def on_disconnect(self) -> bool:
         self.ends.append("disconnect")
+        return self.is_over
 
     def log_values(self) -> Mapping[str, str]:
         return {"stream": "a"}

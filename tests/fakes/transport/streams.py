@@ -48,8 +48,9 @@ class TellingHandler:
         self.events.put_nowait("half-close")
         self.outlet.close()
 
-    def on_disconnect(self) -> None:
+    def on_disconnect(self) -> bool:
         self.events.put_nowait("disconnect")
+        return False
 
     def log_values(self) -> Mapping[str, str]:
         return {"stream": "a"}

@@ -147,6 +147,16 @@ def test_a_reset_is_told_once_and_drops_what_is_queued(peer: Peer) -> None:
     assert peer.observer.codes == ["Canceled"]
 
 
+def test_a_reset_of_a_stream_with_nothing_left_to_do_counts_as_ok(peer: Peer) -> None:
+    peer.send(peer.headers())
+    peer.handler.is_over = True
+
+    peer.send(rst_stream(1, ErrorCode.CANCEL))
+
+    assert peer.handler.ends == ["disconnect"]
+    assert peer.observer.codes == ["OK"]
+
+
 def test_a_lost_connection_ends_every_stream(peer: Peer) -> None:
     peer.send(peer.headers(1), peer.headers(3))
 
