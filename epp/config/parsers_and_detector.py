@@ -6,6 +6,7 @@ from epp.config.document import Document, Origin
 from epp.config.findings import unknown_name
 from epp.config.instances import Instance, Instances
 from epp.config.references import resolved_as
+from epp.config.unavailable import UNAVAILABLE, not_available
 from epp.framework.flow_control import SaturationDetector
 from epp.framework.request_handling import Parser
 from epp.plugins.parsers.defaults import DEFAULT_PARSERS
@@ -22,16 +23,19 @@ def complete_parsers(document: Document, instances: Instances, types: list[str])
     for reference in document.parsers:
         if not instances.knows(reference.name):
             if reference.name not in types:
-                instances.findings.problem(
-                    reference.path,
-                    unknown_name(reference.name, "plugin of this document and no type", types),
-                )
+                instances.findings.problem(reference.path, _no_parser(reference.name, types))
                 continue
             instances.add(reference.name, Origin.DEFAULT)
         parser = resolved_as(reference, [Parser], instances)
         if parser is not None:
             parsers.append(parser)
     return parsers
+
+
+def _no_parser(name: str, types: list[str]) -> str:
+    if name in UNAVAILABLE:
+        return not_available(name)
+    return unknown_name(name, "plugin of this document and no type", types)
 
 
 def complete_detector(document: Document, instances: Instances) -> Instance | None:

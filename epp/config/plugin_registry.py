@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 
 from epp.config.findings import unknown_name
-from epp.config.unavailable import UNAVAILABLE
+from epp.config.unavailable import UNAVAILABLE, not_available
 from epp.framework.errors import ConfigError
 from epp.framework.plugin import Plugin, parameters_of
 from epp.plugins.catalogue import BUNDLED
@@ -76,7 +76,7 @@ class PluginRegistry:
                 f" (entry point {plugin_type} = {points[0].value})",
             )
         if plugin_type in UNAVAILABLE:
-            raise ConfigError(f"plugin type {plugin_type!r} is not available in this version")
+            raise ConfigError(not_available(plugin_type))
         raise ConfigError(
             unknown_name(
                 plugin_type,

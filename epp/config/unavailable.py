@@ -25,6 +25,11 @@ UNAVAILABLE = frozenset(
 )
 
 
+def not_available(plugin_type: str) -> str:
+    """What is wrong with a document that asks for one of these types."""
+    return f"plugin type {plugin_type!r} is not available in this version"
+
+
 def how_to_have(plugin_type: str) -> str:
     """What to do where a plugin of this type is needed; nothing for no type."""
     if plugin_type in UNAVAILABLE:

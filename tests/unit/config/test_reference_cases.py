@@ -147,6 +147,12 @@ def test_a_scorer_alone_makes_a_default_profile(text: str) -> None:
             id="L15 deviates by decision 16",
         ),
         pytest.param(
+            "requestHandler: {parsers: [{pluginRef: vertexai-parser}]}",
+            "requestHandler.parsers[0].pluginRef: plugin type 'vertexai-parser' is not available in"
+            " this version",
+            id="a parser by its type, by decision 16",
+        ),
+        pytest.param(
             QUEUE + "dataLayer: {injectDefaults: false}",
             "plugins[0]: no plugin writes WaitingQueueSize, which 'queue-scorer' reads; list"
             " core-metrics-extractor in `plugins`",
