@@ -14,6 +14,7 @@ import msgspec
 
 from epp.admin.decision_view import DecisionList, DecisionPart
 from epp.admin.dry_run import DryRun
+from epp.app.flag_kinds import whole_number
 from epp.cli.admin_port import NoAnswer, add_admin_argument, ask
 from epp.cli.flags import UsageError
 from epp.cli.output import complain, print_json, print_table
@@ -50,7 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_admin_argument(parser)
     parser.add_argument(
-        "--last", metavar="COUNT", type=int, default=20, help="decisions to list (default 20)"
+        "--last",
+        metavar="COUNT",
+        type=argument_type(whole_number("COUNT", least=1).read),
+        default=20,
+        help="decisions to list (default %(default)s)",
     )
     dry_run = parser.add_argument_group("dry run")
     dry_run.add_argument(
@@ -109,8 +114,6 @@ def _contradictions(arguments: argparse.Namespace) -> list[str]:
         problems += [
             f"{flag} has no effect without --body" for flag, is_given in given.items() if is_given
         ]
-    if arguments.last < 1:
-        problems.append(f"--last {arguments.last}: must be 1 or more")
     return problems
 
 

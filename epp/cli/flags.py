@@ -7,14 +7,14 @@ takes no separate value, long flags have two dashes, nothing may be abbreviated.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 from epp.app.flags import Declaration
-from epp.support.nearest import nearest
+from epp.support.nearest import near
 
 _NO_VALUE = "\0"
 
@@ -67,7 +67,7 @@ def read_command_line(
         return CommandLine(problems=list(error.problems))
     line = CommandLine(wants_help=texts.help)
     known = [name for flag in declarations for name in spellings(flag)]
-    line.problems.extend(_unknown(rest, arguments, known, switches))
+    line.problems.extend(unknown_words(rest, arguments, known, switches))
     for declaration in declarations:
         given = getattr(texts, declaration.option)
         if given is not None:
@@ -115,9 +115,13 @@ def _read_environment(
         line.unreadable.append(declaration.spelling)
 
 
-def _unknown(
-    rest: Sequence[str], arguments: Sequence[str], known: Sequence[str], switches: set[str]
+def unknown_words(
+    rest: Sequence[str],
+    arguments: Sequence[str],
+    known: Sequence[str],
+    switches: Collection[str] = (),
 ) -> Iterator[str]:
+    """What is wrong with the `rest` of `arguments` that no flag of `known` has taken."""
     neighbours = set(pairwise(arguments))
     flag = ""
     for word in rest:
@@ -134,4 +138,5 @@ def _unknown(
 def _suggestion(name: str, known: Sequence[str]) -> str:
     if f"-{name}" in known:
         return f"; long flags have two dashes: -{name}"
-    return f"; the nearest is {nearest(name, known)}"
+    meant = near(name, known)
+    return f"; the nearest is {meant}" if meant else ""

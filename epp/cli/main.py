@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
-from typing import NamedTuple, NoReturn
+from types import FrameType
+from typing import NamedTuple
 
 from epp import __version__
+from epp.cli.argument_parser import USAGE_ERROR, ArgumentParser
 from epp.cli.flags import UsageError
 from epp.cli.output import complain, print_page
 from epp.framework.errors import ConfigError
 from epp.support.nearest import nearest
-from epp.support.safe_text import printable
 
-USAGE_ERROR = 2
 INTERRUPTED = 130
 """As shells have it for a process that SIGINT has ended."""
 
@@ -31,6 +31,10 @@ class Command(NamedTuple):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    if argv is None:
+        # The first process of a container gets no signal that it has no handler for, and a second
+        # passes until commands have their own.
+        signal.signal(signal.SIGTERM, _end_at_once)
     arguments = sys.argv[1:] if argv is None else argv
     if not arguments:
         print(_overview(), end="", file=sys.stderr)
@@ -42,6 +46,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain("epp", f"unknown command {name!r}; the nearest is {nearest(name, COMMANDS)!r}")
         return USAGE_ERROR
     return _run(COMMANDS[name].run, name, arguments[1:])
+
+
+def _end_at_once(number: int, _frame: FrameType | None) -> None:
+    os._exit(128 + number)  # as shells have it for a process that a signal has ended
 
 
 def _run(run: Callable[[Sequence[str]], int], name: str, arguments: Sequence[str]) -> int:
@@ -169,13 +177,10 @@ COMMANDS: Mapping[str, Command] = {
 }
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        super().error(printable(message))
-
-
-def _parser(name: str) -> argparse.ArgumentParser:
-    return _Parser(prog=f"epp {name}", description=COMMANDS[name].summary, allow_abbrev=False)
+def _parser(name: str) -> ArgumentParser:
+    return ArgumentParser(
+        prog=f"epp {name}", description=COMMANDS[name].summary, allow_abbrev=False
+    )
 
 
 def _overview() -> str:

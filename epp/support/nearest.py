@@ -18,8 +18,14 @@ def nearest(given: str, known: Iterable[str]) -> str:
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` with the nearest of `known`, or nothing when none is near."""
+    name = near(given, known)
+    return f"; did you mean {name!r}?" if name is not None else ""
+
+
+def near(given: str, known: Iterable[str]) -> str | None:
+    """Return the nearest of `known`; None: `given` is like none of them."""
     name = nearest(given, known)
-    return f"; did you mean {name!r}?" if _likeness(given, name) >= _NEAR else ""
+    return name if _likeness(given, name) >= _NEAR else None
 
 
 def _similar(given: str, known: list[str]) -> list[str]:
@@ -39,8 +45,8 @@ def _parts(name: str) -> set[str]:
 
 def _likeness(given: str, name: str) -> float:
     given, name = _plain(given), _plain(name)
-    words = given.split("-")
-    shared = len(set(words) & set(name.split("-"))) / len(words)
+    words, others = given.split("-"), name.split("-")
+    shared = len(set(words) & set(others)) / max(len(words), len(others))
     return SequenceMatcher(None, given, name).ratio() + shared
 
 

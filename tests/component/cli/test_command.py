@@ -21,11 +21,11 @@ def test_an_unknown_flag_ends_with_2_and_names_the_nearest_without_a_traceback()
     assert process.stdout == ""
 
 
-def test_a_flag_like_no_other_ends_with_2_and_still_names_one() -> None:
+def test_a_flag_like_no_other_ends_with_2_and_without_a_guess() -> None:
     process = run_python("-m", "epp", "serve", "--no-such-flag")
 
     assert process.returncode == 2
-    assert "unknown flag --no-such-flag; the nearest is --" in process.stderr
+    assert "unknown flag --no-such-flag\n" in process.stderr
     assert "Traceback" not in process.stderr
 
 

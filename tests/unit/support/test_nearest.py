@@ -4,7 +4,15 @@ import pytest
 
 from epp.support.nearest import did_you_mean, nearest
 
-FLAGS = ("--grpc-port", "--grpc-health-port", "--drain-timeout", "--secure-serving", "--tracing")
+FLAGS = (
+    "--grpc-port",
+    "--grpc-health-port",
+    "--drain-timeout",
+    "--secure-serving",
+    "--tracing",
+    "--endpoints",
+    "--emit-endpoint-scores",
+)
 
 
 @pytest.mark.parametrize(
@@ -15,6 +23,7 @@ FLAGS = ("--grpc-port", "--grpc-health-port", "--drain-timeout", "--secure-servi
         ("--secure", "--secure-serving"),
         ("--health-port", "--grpc-health-port"),
         ("--TRACING", "--tracing"),
+        ("--endpoint", "--endpoints"),
     ],
 )
 def test_a_typo_or_a_forgotten_word_leads_to_the_name_meant(given: str, expected: str) -> None:
