@@ -25,6 +25,8 @@ def _duration(text: str) -> str:
 
 
 def _quantity(value: object) -> object:
+    if isinstance(value, float) and value.is_integer():  # 1e9
+        value = int(value)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     if isinstance(value, str):

@@ -275,6 +275,11 @@ def test_l6_a_key_that_is_given_twice_is_refused(text: str) -> None:
             "flowControl.maxRequests: without effect: feature gate flowControl is off",
             id="L25 gate off",
         ),
+        pytest.param(
+            "flowControl: {maxBytes: 2Ei, maxRequests: 1e3, defaultPriorityBand: {maxBytes: 5E}}",
+            "flowControl.maxBytes: without effect: feature gate flowControl is off",
+            id="quantities as Kubernetes writes them",
+        ),
     ],
 )
 def test_what_the_reference_accepts_silently_is_warned_about(text: str, warning: str) -> None:

@@ -24,6 +24,12 @@ from epp.support.quantities import format_quantity, parse_quantity
         ("2Ti", 2 * 2**40),
         ("1.5Gi", 3 * 2**29),
         ("+1M", 1_000_000),
+        ("2P", 2 * 10**15),
+        ("3E", 3 * 10**18),
+        ("1Pi", 2**50),
+        ("1Ei", 2**60),
+        ("1e3", 1000),
+        ("1.5E3", 1500),
     ],
 )
 def test_sizes_are_read_with_and_without_a_trailing_b(text: str, size: int) -> None:
@@ -31,7 +37,22 @@ def test_sizes_are_read_with_and_without_a_trailing_b(text: str, size: int) -> N
 
 
 @pytest.mark.parametrize(
-    "text", ["", "B", "MiB", "-1", "1 Mi", "1mib", "1MiBB", "1e3", "0x10", "\u0661"]
+    "text",
+    [
+        "",
+        "B",
+        "MiB",
+        "-1",
+        "1 Mi",
+        "1mib",
+        "1MiBB",
+        "1e3B",
+        "1e",
+        "1e-3",
+        "1e999",
+        "0x10",
+        "\u0661",
+    ],
 )
 def test_what_is_no_size_is_named_with_what_is_allowed(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a size; allowed: .*10MiB") as caught:
