@@ -38,8 +38,8 @@ from epp.cli.main import main
             ["epp explain: --output: 'jsn' is not one of table, json; did you mean 'json'?"],
         ),
         (
-            "config chek",
-            ["epp config: COMMAND: 'chek' is not one of check, schema; did you mean 'check'?"],
+            "config schem",
+            ["epp config: COMMAND: 'schem' is not one of check, schema; did you mean 'schema'?"],
         ),
         ("plugins list --knd", ["epp plugins list: unknown flag --knd"]),
         (
