@@ -38,8 +38,8 @@ from epp.cli.main import main
             ["epp explain: --output: 'jsn' is not one of table, json; did you mean 'json'?"],
         ),
         (
-            "config schem",
-            ["epp config: COMMAND: 'schem' is not one of check, schema; did you mean 'schema'?"],
+            "config checkk",
+            ["epp config: COMMAND: 'checkk' is not one of check, schema; did you mean 'check'?"],
         ),
         ("plugins list --knd", ["epp plugins list: unknown flag --knd"]),
         (
