@@ -38,8 +38,8 @@ from epp.cli.main import main
             ["epp explain: --output: 'jsn' is not one of table, json; did you mean 'json'?"],
         ),
         (
-            "config checkk",
-            ["epp config: COMMAND: 'checkk' is not one of check, schema; did you mean 'check'?"],
+            "config xchema",
+            ["epp config: COMMAND: 'xchema' is not one of check, schema; did you mean 'schema'?"],
         ),
         ("plugins list --knd", ["epp plugins list: unknown flag --knd"]),
         (
