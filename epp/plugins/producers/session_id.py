@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from epp.framework.data_types import SESSION_ID
 from epp.framework.plugin import Parameters, PluginContext, Stability
 from epp.framework.request_control import DataProducer
+from epp.plugins.header_names import OptionalHeaderName
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
 class SessionIdParameters(Parameters):
     """Where the session id stands; exactly one of the two."""
 
-    header_name: str = Field("", description="Request header.")
+    header_name: OptionalHeaderName = Field("", description="Request header.")
     cookie_name: str = Field("", description="Cookie of the request.")
 
     @model_validator(mode="after")
     def _check_that_one_is_given(self) -> SessionIdParameters:
-        if bool(self.header_name.strip()) == bool(self.cookie_name.strip()):
+        if bool(self.header_name) == bool(self.cookie_name.strip()):
             raise ValueError("exactly one of headerName and cookieName must be given")
         return self
 
@@ -37,7 +38,7 @@ class SessionIdProducer(DataProducer):
     stability = Stability.BETA
 
     def __init__(self, parameters: SessionIdParameters, context: PluginContext) -> None:
-        self._header = parameters.header_name.strip().lower()
+        self._header = parameters.header_name.lower()
         self._cookie = parameters.cookie_name.strip()
         self._session_id = context.produces(SESSION_ID)
 

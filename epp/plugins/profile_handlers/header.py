@@ -12,6 +12,7 @@ from epp.framework.errors import ConfigError
 from epp.framework.plugin import Parameters, Stability
 from epp.framework.scheduling import ProfileHandler
 from epp.framework.scheduling_results import ProfileResult, SchedulingResult
+from epp.plugins.header_names import OptionalHeaderName
 from epp.plugins.profile_handlers.single import outcome_of_one
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ DEFAULT_PROFILE = "decode"
 class HeaderProfileParameters(Parameters):
     """Where the name of the profile is read."""
 
-    header_name: str = Field(
+    header_name: OptionalHeaderName = Field(
         DEFAULT_HEADER, description="Request header whose value names the profile."
     )
     default_profile: str = Field(
@@ -45,7 +46,7 @@ class HeaderProfileHandler(ProfileHandler):
     stability = Stability.ALPHA
 
     def __init__(self, parameters: HeaderProfileParameters) -> None:
-        self._header = parameters.header_name.strip().lower() or DEFAULT_HEADER.lower()
+        self._header = parameters.header_name.lower() or DEFAULT_HEADER.lower()
         self._default = parameters.default_profile.strip() or DEFAULT_PROFILE
         self._default_is_given = "default_profile" in parameters.model_fields_set
 

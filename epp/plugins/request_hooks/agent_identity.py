@@ -9,6 +9,7 @@ from pydantic import Field
 from epp.framework.data_types import AGENT_IDENTITY
 from epp.framework.plugin import Parameters, PluginContext, Stability
 from epp.framework.request_control import RequestHeader
+from epp.plugins.header_names import OptionalHeaderName
 
 if TYPE_CHECKING:
     from epp.framework.request import InferenceRequest
@@ -19,7 +20,7 @@ _SESSION_HEADERS = ("x-claude-code-session-id", "x-session-affinity", "session-i
 class AgentIdentityParameters(Parameters):
     """Where else the identity may stand."""
 
-    additional_session_headers: list[str] = Field(
+    additional_session_headers: list[OptionalHeaderName] = Field(
         [], description="Headers that are looked at before the usual ones."
     )
 
@@ -31,7 +32,7 @@ class AgentIdentity(RequestHeader):
     stability = Stability.ALPHA
 
     def __init__(self, parameters: AgentIdentityParameters, context: PluginContext) -> None:
-        additional = [name.strip().lower() for name in parameters.additional_session_headers]
+        additional = [name.lower() for name in parameters.additional_session_headers]
         self._headers = (*filter(None, additional), *_SESSION_HEADERS)
         self._identity = context.produces(AGENT_IDENTITY)
 

@@ -10,12 +10,13 @@ from epp.framework.endpoint import Endpoint
 from epp.framework.plugin import Parameters, Stability
 from epp.framework.request import InferenceRequest
 from epp.framework.scheduling import Scorer
+from epp.plugins.header_names import HeaderName
 
 
 class HeaderLabelAffinityParameters(Parameters):
     """Parameters of `header-label-affinity-scorer`."""
 
-    header_name: str = Field(min_length=1, description="Request header, in any case.")
+    header_name: HeaderName = Field(min_length=1, description="Request header, in any case.")
     label_key: str = Field(min_length=1, description="Label of endpoints that is compared with it.")
 
 

@@ -7,12 +7,13 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from epp.framework.plugin import Parameters
+from epp.plugins.header_names import HeaderName, OptionalHeaderName
 
 
 class EncodedEndpointHeaderConfig(Parameters):
     """Where the endpoint's name is carried."""
 
-    header: str = Field(
+    header: HeaderName = Field(
         "x-session-token", min_length=1, description="Header of requests and responses."
     )
 
@@ -20,7 +21,7 @@ class EncodedEndpointHeaderConfig(Parameters):
 class SessionSource(Parameters):
     """Where a session id is read from: a header or an attribute of the request."""
 
-    header: str = Field("", description="Request header.")
+    header: OptionalHeaderName = Field("", description="Request header.")
     attribute: str = Field("", description="Attribute that another plugin puts on the request.")
     producer: str = Field("", description="Plugin that puts it; empty: the one there is.")
 

@@ -86,3 +86,22 @@ def test_a_list_that_is_empty_is_told_with_how_many_there_must_be() -> None:
         "0 entries are not allowed; at least 1"
     )
     assert told_of("by-label", "label", "") == '"" is not allowed; at least 1 character'
+
+
+@pytest.mark.parametrize(
+    ("plugin_type", "path"),
+    [
+        ("session-affinity-scorer", "encodedEndpointHeaderConfig.header"),
+        ("session-affinity-filter", "sessionIdConfig.sources[].header"),
+        ("header-label-affinity-scorer", "headerName"),
+        ("header-profile-handler", "headerName"),
+        ("session-id-producer", "headerName"),
+        ("agent-identity", "additionalSessionHeaders[]"),
+        ("disaggregatedset-rollout-screener", "headerSelectors[].headerName"),
+    ],
+)
+@pytest.mark.parametrize("name", ["x session", "x-session:", "x\nsession", "x-séssion"])
+def test_what_no_header_can_be_called_is_refused(plugin_type: str, path: str, name: str) -> None:
+    told = told_of(plugin_type, path, name)
+
+    assert "is not allowed; a name of a header: letters, digits" in told
