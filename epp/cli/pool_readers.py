@@ -14,7 +14,8 @@ from epp.datastore.inference_pool import failure_mode_in_force
 from epp.discovery.pool_file import parse_pool_file, read_content
 from epp.framework.errors import ConfigError, PickerError
 from epp.gateway.health import HealthConditions
-from epp.kubernetes.client import KubeClient, KubeStatusError, KubeUnreachable
+from epp.kubernetes.answers import KubeStatusError, KubeUnreachable
+from epp.kubernetes.client import KubeClient
 from epp.kubernetes.pool_reading import read_pool
 from epp.plugins.parsers.defaults import default_parsers
 from epp.support.http_problems import http_problem

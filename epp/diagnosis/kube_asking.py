@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from epp.kubernetes.client import KubeClient, KubeStatusError, status_error
+from epp.kubernetes.answers import KubeStatusError, status_error
+from epp.kubernetes.client import KubeClient
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from epp.datastore.inference_pool import GROUP, InferencePool
 from epp.diagnosis.doctor_case import Case, PickerReference
 from epp.diagnosis.doctor_findings import Finding, fault, listing, warning
 from epp.diagnosis.kube_asking import ask
-from epp.kubernetes.client import KubeStatusError
+from epp.kubernetes.answers import KubeStatusError
 
 _MOST = "500"
 

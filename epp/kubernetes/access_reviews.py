@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 import msgspec
 import structlog
 
-from epp.kubernetes.client import KubeClient, KubeStatusError, KubeUnreachable, status_error
-from epp.kubernetes.objects import UNREADABLE
+from epp.kubernetes.answers import KubeStatusError, KubeUnreachable, status_error
+from epp.kubernetes.client import KubeClient
+from epp.kubernetes.envelopes import UNREADABLE
 from epp.support.access import Identity, ReviewFailed
 
 log = structlog.get_logger(__name__)

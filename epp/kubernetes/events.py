@@ -18,8 +18,9 @@ import msgspec
 import structlog
 
 from epp.datastore.inference_pool import GROUP
-from epp.kubernetes.client import KubeClient, KubeStatusError, KubeUnreachable, status_error
-from epp.kubernetes.objects import UNREADABLE
+from epp.kubernetes.answers import KubeStatusError, KubeUnreachable, status_error
+from epp.kubernetes.client import KubeClient
+from epp.kubernetes.envelopes import UNREADABLE
 
 log = structlog.get_logger(__name__)
 

@@ -11,8 +11,8 @@ from typing import Generic, TypeVar
 import msgspec
 import structlog
 
-from epp.kubernetes.client import KubeStatusError
-from epp.kubernetes.objects import (
+from epp.kubernetes.answers import KubeStatusError
+from epp.kubernetes.envelopes import (
     UNREADABLE,
     decode_bookmark,
     decode_event,

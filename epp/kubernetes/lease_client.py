@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from epp.kubernetes.client import KubeClient, KubeStatusError, KubeUnreachable, status_error
+from epp.kubernetes.answers import KubeStatusError, KubeUnreachable, status_error
+from epp.kubernetes.client import KubeClient
+from epp.kubernetes.envelopes import UNREADABLE
 from epp.kubernetes.lease import Lease, LeaseError, LeaseRecord
-from epp.kubernetes.objects import UNREADABLE
 
 _API = "/apis/coordination.k8s.io/v1"
 

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import structlog
 
-from epp.kubernetes import objects
-from epp.kubernetes.client import KubeStatusError, KubeUnreachable, status_error
+from epp.kubernetes.answers import KubeStatusError, KubeUnreachable, status_error
+from epp.kubernetes.envelopes import decode_metadata
 from epp.kubernetes.reflector import Reflector
 from epp.kubernetes.reflector_context import ReflectorContext
 from epp.kubernetes.resource import KubeObject, Resource
@@ -115,7 +115,7 @@ class ObjectFeed:
 
 
 def _decode(content: bytes | msgspec.Raw) -> KubeObject[Object]:
-    metadata = objects.decode_metadata(content)
+    metadata = decode_metadata(content)
     return KubeObject(
         key=metadata.key,
         uid=metadata.uid,

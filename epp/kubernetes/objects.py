@@ -1,4 +1,4 @@
-"""Just the fields that are read, decoded from bytes; all others never become Python objects."""
+"""The kinds that are read: just their fields that matter, others never become Python objects."""
 
 from __future__ import annotations
 
@@ -10,72 +10,8 @@ from epp.datastore.inference_objective import VERSION as OBJECTIVE_VERSION
 from epp.datastore.inference_objective import InferenceObjective
 from epp.datastore.inference_pool import GROUP
 from epp.datastore.pods import ACTIVE_PORTS, LEGACY_ACTIVE_PORTS, Pod
-from epp.kubernetes.resource import KubeObject, ObjectKey, Resource, T
-
-UNREADABLE = (msgspec.MsgspecError, RecursionError)
-"""What decoding raises, the latter for what is nested too deep."""
-
-
-class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What identifies an object of any kind."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    deletion_timestamp: str | None = None
-
-    @property
-    def key(self) -> ObjectKey:
-        """What tells the object apart in a store."""
-        return ObjectKey(self.namespace, self.name)
-
-
-class _Head(msgspec.Struct, frozen=True, gc=False):
-    metadata: Metadata = Metadata()
-
-
-class _ListMetadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    resource_version: str = ""
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class ObjectList(msgspec.Struct, frozen=True, gc=False):
-    """A page of a list; the items are still to be read, one by one."""
-
-    metadata: _ListMetadata = _ListMetadata()
-    items: list[msgspec.Raw] | None = None
-
-
-class WatchEvent(msgspec.Struct, frozen=True, gc=False):
-    """A line of a watch; the object is still to be read."""
-
-    type: str
-    object: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-class _BookmarkMetadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    resource_version: str = ""
-    annotations: dict[str, str] | None = None
-
-
-class Bookmark(msgspec.Struct, frozen=True, gc=False):
-    """The object of a BOOKMARK: up to where the watch has told everything."""
-
-    metadata: _BookmarkMetadata = _BookmarkMetadata()
-
-    @property
-    def ends_initial_events(self) -> bool:
-        """Whether all objects that existed at the start of the watch have been told."""
-        return (self.metadata.annotations or {}).get("k8s.io/initial-events-end") == "true"
-
-
-class Status(msgspec.Struct, frozen=True, gc=False):
-    """The object of an ERROR."""
-
-    code: int = 0
-    reason: str = ""
-    message: str = ""
+from epp.kubernetes.envelopes import Metadata, decode_metadata
+from epp.kubernetes.resource import KubeObject, Resource, T
 
 
 class _PodAnnotations(msgspec.Struct, frozen=True, gc=False):
@@ -136,13 +72,8 @@ class PoolDocument(msgspec.Struct, frozen=True, gc=False):
     is_terminating: bool
 
 
-decode_list = msgspec.json.Decoder(ObjectList).decode
-decode_event = msgspec.json.Decoder(WatchEvent).decode
-decode_bookmark = msgspec.json.Decoder(Bookmark).decode
-decode_status = msgspec.json.Decoder(Status).decode
 _decode_pod = msgspec.json.Decoder(_PodObject).decode
 _decode_objective = msgspec.json.Decoder(_ObjectiveObject).decode
-_decode_head = msgspec.json.Decoder(_Head).decode
 _decode_document = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -208,7 +139,7 @@ def decode_pod(content: bytes | msgspec.Raw) -> KubeObject[Pod]:
 
 def decode_pool(content: bytes | msgspec.Raw) -> KubeObject[PoolDocument]:
     """An InferencePool as it stands; whether it is valid is for its reader to say."""
-    metadata = _decode_head(content).metadata
+    metadata = decode_metadata(content)
     document = _decode_document(content)
     # Status and bookkeeping change often and are of no interest.
     document = {
@@ -231,11 +162,6 @@ def decode_objective(content: bytes | msgspec.Raw) -> KubeObject[InferenceObject
         priority=source.spec.priority or 0,
     )
     return _identified(source.metadata, objective)
-
-
-def decode_metadata(content: bytes | msgspec.Raw) -> Metadata:
-    """Which object it is, whatever its kind."""
-    return _decode_head(content).metadata
 
 
 def _identified(metadata: Metadata, value: T) -> KubeObject[T]:

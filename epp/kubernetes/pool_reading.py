@@ -9,7 +9,9 @@ from epp.datastore.datastore import Datastore
 from epp.datastore.inference_pool import parse_inference_pool
 from epp.framework.errors import ConfigError
 from epp.kubernetes import objects
-from epp.kubernetes.client import KubeClient, KubeStatusError, status_error
+from epp.kubernetes.answers import KubeStatusError, status_error
+from epp.kubernetes.client import KubeClient
+from epp.kubernetes.envelopes import UNREADABLE, decode_list
 from epp.kubernetes.pool_source import equality_selector
 from epp.kubernetes.resource import Resource, T
 
@@ -61,9 +63,9 @@ async def list_objects(client: KubeClient, resource: Resource[T], *, most: int =
             raise await status_error(response)
         content = await response.read()
     try:
-        items = objects.decode_list(content).items or []
+        items = decode_list(content).items or []
         return [resource.decode(item).value for item in items]
-    except objects.UNREADABLE as error:
+    except UNREADABLE as error:
         raise KubeStatusError(
             HTTPStatus.OK, "Unreadable", f"the answer is no list of {resource.name}: {error}"
         ) from error

@@ -12,17 +12,12 @@ import structlog
 from aiohttp import ClientTimeout
 
 from epp.framework.errors import PickerError
+from epp.kubernetes.answers import KubeResponse, KubeStatusError, KubeUnreachable, status_error
 from epp.kubernetes.backoff import Backoff
-from epp.kubernetes.client import (
-    KubeResponse,
-    KubeStatusError,
-    KubeUnreachable,
-    status_error,
-)
+from epp.kubernetes.envelopes import UNREADABLE, decode_list
 from epp.kubernetes.failure_report import FailureReport
 from epp.kubernetes.intake import Collected, ErrorEvent, Intake, WatchStream
 from epp.kubernetes.line_buffer import LineBuffer, LineTooLong
-from epp.kubernetes.objects import UNREADABLE, decode_list
 from epp.kubernetes.observer import RelistReason, WatchErrorKind
 from epp.kubernetes.reflector_context import ReflectorContext
 from epp.kubernetes.resource import Resource, T

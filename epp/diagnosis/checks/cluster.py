@@ -13,8 +13,9 @@ import msgspec
 from epp.diagnosis.doctor_case import Case
 from epp.diagnosis.doctor_findings import Finding, fault, ok, skipped, warning
 from epp.framework.errors import ConfigError
-from epp.kubernetes.client import KubeClient, KubeStatusError, KubeUnreachable, status_error
-from epp.kubernetes.objects import UNREADABLE
+from epp.kubernetes.answers import KubeStatusError, KubeUnreachable, status_error
+from epp.kubernetes.client import KubeClient
+from epp.kubernetes.envelopes import UNREADABLE
 
 CLUSTER, CLOCK = "cluster", "clock"
 _OF_PROXIES = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE)

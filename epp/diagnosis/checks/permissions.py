@@ -15,7 +15,8 @@ from epp.datastore.inference_pool import GROUP
 from epp.diagnosis.doctor_case import Case
 from epp.diagnosis.doctor_findings import Finding, fault, listing, ok, skipped, warning
 from epp.diagnosis.kube_asking import ask
-from epp.kubernetes.client import KubeClient, KubeStatusError
+from epp.kubernetes.answers import KubeStatusError
+from epp.kubernetes.client import KubeClient
 from epp.kubernetes.leader_election import lease_name
 
 PERMISSIONS = "permissions"

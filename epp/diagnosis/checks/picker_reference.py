@@ -12,7 +12,7 @@ from epp.diagnosis.doctor_case import Case, PickerReference
 from epp.diagnosis.doctor_findings import Finding, fault, listing, ok, skipped, warning
 from epp.diagnosis.kube_asking import ask
 from epp.diagnosis.service_protocol import misleading
-from epp.kubernetes.client import KubeStatusError
+from epp.kubernetes.answers import KubeStatusError
 
 PICKER_REFERENCE = "picker-reference"
 

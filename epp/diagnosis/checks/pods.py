@@ -14,7 +14,8 @@ from epp.diagnosis.doctor_findings import Finding, fault, listing, ok, skipped, 
 from epp.diagnosis.kube_asking import remedy
 from epp.framework.endpoint import Endpoint, EndpointState
 from epp.kubernetes import objects
-from epp.kubernetes.client import KubeClient, KubeStatusError
+from epp.kubernetes.answers import KubeStatusError
+from epp.kubernetes.client import KubeClient
 from epp.kubernetes.pool_reading import list_objects
 from epp.kubernetes.pool_source import equality_selector
 from epp.kubernetes.resource import KubeObject, Resource

@@ -22,9 +22,8 @@ from epp.diagnosis.kube_asking import remedy
 from epp.diagnosis.other_pools import look_at_other_pools
 from epp.discovery.pool_file import parse_pool_file, read_content
 from epp.framework.errors import ConfigError
-from epp.kubernetes import objects
-from epp.kubernetes.client import KubeStatusError
-from epp.kubernetes.objects import Metadata
+from epp.kubernetes.answers import KubeStatusError
+from epp.kubernetes.envelopes import Metadata, decode_metadata
 from epp.kubernetes.pool_reading import list_objects, pool_document
 from epp.kubernetes.pool_source import equality_selector
 from epp.kubernetes.resource import KubeObject, Resource
@@ -179,7 +178,7 @@ async def _names(case: Case, group: str, version: str, namespace: str) -> list[s
 
 
 def _decode(content: bytes | msgspec.Raw) -> KubeObject[Metadata]:
-    metadata = objects.decode_metadata(content)
+    metadata = decode_metadata(content)
     return KubeObject(
         key=metadata.key,
         uid=metadata.uid,

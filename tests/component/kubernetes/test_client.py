@@ -16,7 +16,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from epp.kubernetes.client import KubeClient, KubeResponse, KubeUnreachable, status_error
+from epp.kubernetes.answers import KubeResponse, KubeUnreachable, status_error
+from epp.kubernetes.client import KubeClient
 from epp.kubernetes.credentials import find_credentials
 from tests.fakes.eventually import eventually
 from tests.fakes.kubernetes.api import FakeKubeApi

@@ -8,6 +8,7 @@ import pytest
 
 from epp.datastore.pods import Pod
 from epp.kubernetes import objects
+from epp.kubernetes.envelopes import decode_bookmark
 from epp.kubernetes.resource import ObjectKey
 
 
@@ -143,7 +144,7 @@ def test_the_status_of_a_pool_is_not_kept() -> None:
 def test_the_end_of_the_initial_events_is_an_annotation(annotations: Any, ends: bool) -> None:
     text = json.dumps({"metadata": {"resourceVersion": "5", "annotations": annotations}})
 
-    bookmark = objects.decode_bookmark(text)
+    bookmark = decode_bookmark(text)
 
     assert bookmark.ends_initial_events is ends
     assert bookmark.metadata.resource_version == "5"
