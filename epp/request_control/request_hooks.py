@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from epp.framework.errors import DropReason, ErrorCode, PlainRejection, Rejection
@@ -48,6 +49,8 @@ class HookRunner:
         )
         self.may_wait = bool(hooks.waiting_producers)
         """Whether a decision can take more than one turn of the event loop."""
+        # Their own: some may never come back, and files, tokens and certificates need threads, too.
+        self._threads = ThreadPoolExecutor(thread_name_prefix="plugin")
 
     def is_off(self, plugin: Plugin) -> bool:
         """Whether `plugin` took too long again and again, and is not called any more."""
@@ -134,12 +137,12 @@ class HookRunner:
     async def _produce_in_thread(
         self, hook: DataProducer, request: InferenceRequest, endpoints: Sequence[Endpoint]
     ) -> None:
-        started = self._now()
+        loop, started = asyncio.get_running_loop(), self._now()
         try:
             async with asyncio.timeout(hook.timeout_seconds):
-                await asyncio.to_thread(hook.produce, request, endpoints)
+                await loop.run_in_executor(self._threads, hook.produce, request, endpoints)
         finally:
-            # A thread can't be interrupted either, and there are few for the whole process.
+            # A thread can't be interrupted either, and there are few for all plugins.
             if not self._overruns.is_off(hook):
                 self._overruns.took(hook, self._now() - started, hook.timeout_seconds, request)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -15,6 +16,8 @@ from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 from epp.request_control.hooks import Hooks
 from epp.testing import request_of
 from tests.fakes.plugins.hooks import BUG, POOL, A, Anything, B, C, Runner, failing, raising
+
+MORE_THAN_THREADS = 40  # of any pool of the standard library
 
 RESULT = SchedulingResult(primary="p", profiles={"p": ProfileResult(endpoints=(A,))})
 
@@ -149,6 +152,20 @@ class Threaded(Anything):
     """Runs in a thread."""
 
     runs_in_thread: ClassVar[bool] = True
+    timeout_seconds = 0.001
+
+
+async def test_producers_that_block_all_their_threads_keep_nothing_else_from_a_thread() -> None:
+    go_on = threading.Event()
+    runner = Runner(data_producer=(Threaded(go_on.wait),))
+    try:
+        requests = [runner.run.produce(request_of(), POOL) for _ in range(MORE_THAN_THREADS)]
+        await asyncio.gather(*requests)
+
+        async with asyncio.timeout(10):
+            await asyncio.to_thread(threading.current_thread)
+    finally:
+        go_on.set()
 
 
 @pytest.mark.parametrize(
