@@ -30,7 +30,9 @@ class CallFailed(Exception):
     """The call ended with another status than OK."""
 
     def __init__(self, code: str, message: str) -> None:
-        super().__init__(f"{code}: {message}" if message else code)
+        # gRPC's own words for a code say the same again.
+        is_new = message.replace(" ", "_").upper() not in ("", code)
+        super().__init__(f"{code}: {message}" if is_new else code)
         self.code = code
 
 
@@ -49,6 +51,13 @@ class Trial:
     """Of an answer that ends the request."""
     details: str = ""
     reason: str = ""
+    """Of the rejection, in a header that pickers of one family have."""
+
+    @property
+    def why(self) -> str:
+        """Details and reason, each once: those of this picker are made of the reason."""
+        is_new = self.reason.replace("-", "_") not in self.details
+        return " ".join(filter(None, (self.details, self.reason if is_new else "")))
 
 
 class GatewayCall:

@@ -73,8 +73,8 @@ def _same_picker(
     if names:
         yield fault(
             check,
-            f"{listing(names)} of {pool.namespace} names the same picker, which picks for"
-            f" {pool.name} alone",
+            f"{listing(names)} of {pool.namespace} {'name' if len(names) > 1 else 'names'} the same"
+            f" picker, which picks for {pool.name} alone",
             "give each pool a picker and a Service of its own: requests for the others would go"
             f" to endpoints of {pool.name}",
         )
@@ -87,7 +87,8 @@ def _same_pods(others: list[_Pool], pool: InferencePool, check: str) -> Iterator
     if names:
         yield warning(
             check,
-            f"{listing(names)} of {pool.namespace} selects the same pods",
+            f"{listing(names)} of {pool.namespace} {'select' if len(names) > 1 else 'selects'} the"
+            " same pods",
             "is that meant? Each picker knows only the requests that it sent there itself",
         )
 

@@ -44,7 +44,7 @@ async def look_at_ports(case: Case) -> Iterable[Finding]:
             refusals.setdefault(str(why), []).append(endpoint.address)
     is_seen = case.reachable or any(why is not None and why.is_refusal for why in reasons)
     if not is_seen and case.options.pool.is_in_cluster and not case.is_in_pod:
-        text = f"none can be reached from here: {listing(refusals)}"
+        text = f"no endpoint can be reached from here: {listing(refusals)}"
         return [skipped(PORTS, text, "run it where the picker runs: kubectl exec deploy/epp")]
     findings = [
         fault(
@@ -135,14 +135,18 @@ def _engine(extractor: Extractor, endpoint: Endpoint) -> str:
 
 
 def _told(pages: Sequence[_Page]) -> Iterable[Finding]:
-    read = Counter(page.engine or "their own" for page in pages if page.is_read)
+    read = Counter(page.engine or "not told" for page in pages if page.is_read)
     if read:
         engines = listing(f"{name}: {count}" for name, count in sorted(read.items()))
-        yield ok(METRICS, f"read as those of {engines}")
+        yield ok(METRICS, f"read, by engine: {engines}")
     problems: dict[tuple[str, str, bool], list[str]] = {}
     for page in pages:
         if page.problem or not page.is_read:
-            key = (page.engine, page.problem or "nothing that is read", page.is_read)
+            key = (
+                page.engine,
+                page.problem or "its page has none of the series that are read",
+                page.is_read,
+            )
             problems.setdefault(key, []).append(page.endpoint.address)
     for (engine, problem, is_read), addresses in list(problems.items())[:_MOST_TOLD]:
         what = f" (as {engine})" if engine else ""

@@ -53,7 +53,7 @@ def judge_destination(case: Case, dump: EnvoyDump) -> Iterator[Finding]:
         text = f"{_names(loose)}: override_host sends requests without a pick to any pod"
         yield warning(DESTINATION, text, "only ORIGINAL_DST keeps what FailClose promises")
     else:
-        yield ok(DESTINATION, f"followed by {_names(clusters)}")
+        yield ok(DESTINATION, f"clusters that follow the pick: {_names(clusters)}")
     if _is_open_without_fallback(case, clusters):
         text = "FailOpen with ORIGINAL_DST alone: a request without a pick is answered with 503"
         advice = "a second route for requests without the header: see docs/gateways.md"
@@ -89,7 +89,7 @@ def judge_breakers(case: Case, pickers: Sequence[Part], dump: EnvoyDump) -> Iter
             f"circuit_breakers: raise them to --max-streams ({needed}) or above",
         )
     if is_fine:
-        yield ok(BREAKERS, "none is below --max-streams")
+        yield ok(BREAKERS, "no limit is below --max-streams")
 
 
 def judge_picker_cluster(case: Case, cluster: Part) -> Iterator[Finding]:

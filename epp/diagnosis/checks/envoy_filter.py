@@ -49,7 +49,7 @@ def _body_problems(settings: ExtProcSettings) -> Iterator[Finding]:
         yield fault(
             BODIES,
             "observability_mode: answers of the picker are thrown away",
-            "leave observability_mode out",
+            "leave it out",
         )
     if not settings.shows("request_header", by_default=True):
         text = "request_header_mode: SKIP: the picker can't set the destination"
@@ -87,7 +87,9 @@ def _judge_metadata(settings: ExtProcSettings, reads_metadata: bool) -> Iterator
         problems.append(warning(METADATA, text, "response_attributes: [upstream.address]"))
     yield from problems
     if not problems:
-        yield ok(METADATA, f"lets in {', '.join(received)}; out {', '.join(forwarded)}")
+        text = f"forwarded to the picker: {', '.join(forwarded)}"
+        text += f"; received from it: {', '.join(received)}"
+        yield ok(METADATA, text)
 
 
 def _option(direction: str, namespace: str) -> str:
@@ -105,7 +107,7 @@ def _judge_failure_mode(case: Case, settings: ExtProcSettings) -> Iterator[Findi
             " endpointPickerRef",
         )
     elif allows and settings.is_full_duplex:
-        text = f"{said} opens only until the first byte of a body has gone to the picker"
+        text = f"{said} helps only until the first byte of a body has gone to the picker"
         yield warning(FAILURE_MODE, text, "request_body_mode: BUFFERED, where the body is kept")
     else:
         yield ok(FAILURE_MODE, f"{said}, as the pool says" if mode else said)

@@ -57,8 +57,8 @@ async def look_at_limits(case: Case, limits: Limits | None = None) -> Iterable[F
 
 def _open_files(limits: Limits) -> Finding:
     if limits.open_files is None or limits.open_files >= FEW_OPEN_FILES:
-        return ok(OPEN_FILES, f"at most {limits.open_files or 'any number'}")
-    text = f"at most {limits.open_files}: connections of gateways and scrapes may run out"
+        return ok(OPEN_FILES, f"limit {limits.open_files}" if limits.open_files else "no limit")
+    text = f"limit {limits.open_files}: connections of gateways and scrapes may need more"
     return warning(OPEN_FILES, text, f"raise the hard limit (ulimit -Hn) to {FEW_OPEN_FILES}")
 
 
@@ -66,18 +66,18 @@ def _memory(case: Case, limits: Limits) -> Finding:
     bodies = case.options.max_buffered_bytes
     needed = bodies + case.options.max_streams * STREAM_BYTES + BASE_BYTES
     if limits.memory_bytes is None:
-        return ok(MEMORY, f"no limit; at most {_in_mebibytes(needed)} are used")
+        return ok(MEMORY, f"no limit; the flags allow {_in_mebibytes(needed)}")
     has = _in_mebibytes(limits.memory_bytes)
     if limits.memory_bytes >= needed:
-        return ok(MEMORY, f"limit {has}, at most {_in_mebibytes(needed)} are used")
+        return ok(MEMORY, f"limit {has}; the flags allow {_in_mebibytes(needed)}")
     advice = (
         f"give it {_in_mebibytes(needed)} (--max-buffered-bytes, {STREAM_BYTES // 1024} KiB for"
         " each of --max-streams, and the process), or lower these flags"
     )
     if limits.memory_bytes < bodies:
         text = f"limit {has} is below --max-buffered-bytes {format_quantity(bodies)}"
-        return fault(MEMORY, f"{text}: it is killed before it refuses", advice)
-    return warning(MEMORY, f"limit {has} does not hold what flags allow", advice)
+        return fault(MEMORY, f"{text}: the picker is killed before it refuses a body", advice)
+    return warning(MEMORY, f"limit {has} is below what the flags allow", advice)
 
 
 def _cpu(limits: Limits) -> Finding:

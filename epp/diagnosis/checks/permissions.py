@@ -57,7 +57,7 @@ async def look_at_permissions(case: Case) -> Iterable[Finding]:
     try:
         granted = [await _is_granted(case, case.client, right) for right in rights]
     except KubeStatusError as error:
-        return [skipped(PERMISSIONS, f"can't be asked for: {error}")]
+        return [skipped(PERMISSIONS, f"rights can't be asked for: {error}")]
     missing = [right for right, is_granted in zip(rights, granted, strict=True) if not is_granted]
     return [*_missing(missing, _who(case))] or [ok(PERMISSIONS, f"all granted to {_who(case)}")]
 

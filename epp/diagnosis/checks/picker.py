@@ -18,7 +18,10 @@ from epp.support.http_problems import http_problem
 ADMIN, HEALTH, EXCHANGE = "picker-admin", "picker-health", "picker-exchange"
 _TIMEOUT = aiohttp.ClientTimeout(total=4)
 _NOT_LEADING = "not the leader"
-_FORWARD = "name it by --admin; it says why a picker is not ready"
+_FORWARD = (
+    "name the picker's admin port by --admin, such as one that kubectl port-forward opens: it says"
+    " why a picker is not ready"
+)
 _WAITS = (
     "a picker that has not read its pool holds requests for --decision-timeout: picker-health tells"
     " whether it has; if so, see its log"
@@ -38,12 +41,12 @@ async def look_at_admin(case: Case) -> Iterable[Finding]:
     address = case.asked.admin
     if address is None:
         if case.options.pool.is_in_cluster and not case.is_in_pod:
-            return [skipped(ADMIN, "not reachable from here", _FORWARD)]
+            return [skipped(ADMIN, "the picker's pod is not reachable from here", _FORWARD)]
         address = HostPort(case.options.admin_address, case.options.admin_port)
     try:
         case.pool_view = view = await _pool_view(address)
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        text = f"nobody answers at {address}: {http_problem(error)}"
+        text = f"{address} can't be asked: {http_problem(error)}"
         if case.asked.admin is not None:
             return [fault(ADMIN, text, "is that the --admin-port of a running picker?")]
         return [skipped(ADMIN, text, _FORWARD)]
@@ -54,7 +57,10 @@ async def look_at_admin(case: Case) -> Iterable[Finding]:
         judge = warning if view.ready else fault
         advice = "see the checks above; until then what was good before stays in force"
         return [judge(ADMIN, problem, advice) for problem in view.problems]
-    return [ok(ADMIN, f"{address}: {len(view.endpoints)} endpoints, {_state(view)}"), *_loads(view)]
+    return [
+        ok(ADMIN, f"{address}: {_state(view)}; endpoints: {len(view.endpoints)}"),
+        *_loads(view),
+    ]
 
 
 async def _pool_view(address: HostPort) -> PoolView:
@@ -72,8 +78,9 @@ def _state(view: PoolView) -> str:
 def _loads(view: PoolView) -> Iterator[Finding]:
     stale = [each.address for each in view.endpoints if each.is_stale]
     if stale:
-        text = f"metrics are not read, or too old, of {listing(stale)}"
-        yield warning(ADMIN, text, "see endpoint-metrics; such endpoints get no requests")
+        text = f"no metrics, or none but old ones, of {listing(stale)}"
+        advice = "see endpoint-metrics; such endpoints get no requests while others are heard of"
+        yield warning(ADMIN, text, advice)
     ejected = [each.address for each in view.endpoints if each.is_ejected]
     if ejected:
         text = f"ejected for answering with errors: {listing(ejected)}"
@@ -123,18 +130,21 @@ async def look_at_exchange(case: Case) -> Iterable[Finding]:
 
 def _judged(case: Case, trial: Trial, body: bytes) -> Finding:
     if trial.status is not None:
-        text = f"the trial request was answered with {trial.status} {trial.details}"
-        advice = _MEANINGS.get(trial.status, "see the picker's log")
-        return fault(EXCHANGE, f"{text} {trial.reason}".rstrip(), advice)
+        text = f"the trial request was answered with {trial.status} {trial.why}".rstrip()
+        return fault(EXCHANGE, text, _MEANINGS.get(trial.status, "see the picker's log"))
     if trial.destination is None:
         text = "the picker let the trial request go on without a destination"
         return fault(EXCHANGE, text, "it knows no endpoint yet: see the checks of cluster and pool")
     if trial.metadata != trial.destination:
-        text = f"header says {trial.destination}, metadata {trial.metadata}"
+        text = (
+            f"the pick is {trial.destination} in the header, {trial.metadata or 'not'} in metadata"
+        )
         return fault(EXCHANGE, text, "is that another picker? Gateways go by either")
     if not trial.has_ended:
         text = "the request's body did not come back"
-        return fault(EXCHANGE, text, "is that another picker? In full duplex it is owed")
+        return fault(
+            EXCHANGE, text, "is that another picker? In full duplex the gateway waits for it"
+        )
     # A rewrite of the model changes the body, and nothing else does.
     remark = "" if bytes(trial.body) == body else ", body rewritten"
     return _picked(case, trial.destination, remark)

@@ -82,13 +82,13 @@ async def look_at_pods(case: Case) -> Iterable[Finding]:
     if choice.file is not None:
         return [skipped(PODS, "endpoints come from a file")]
     if case.client is None or case.pool is None:
-        return [skipped(PODS, "there is no pool to look for")]
+        return [skipped(PODS, "no pool is known whose pods they could be")]
     selector = choice.selector or equality_selector(case.pool.match_labels)
     try:
         seen = await list_objects(case.client, _pods(case.namespace, selector))
     except KubeStatusError as error:
         rule = 'apiGroups: [""], resources: [pods], verbs: [list, watch]'
-        return [fault(PODS, f"can't be listed: {error}", remedy(error, rule))]
+        return [fault(PODS, f"pods can't be listed: {error}", remedy(error, rule))]
     if not seen:
         text = f"no pod of {case.namespace} has {selector}"
         return [fault(PODS, text, await _nearest(case, case.client, selector))]

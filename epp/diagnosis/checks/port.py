@@ -91,7 +91,7 @@ def judge_certificate(look: PortLook, now: dt.datetime) -> Iterator[Finding]:
     """Whose it is, until when, and for whom; most gateways verify nothing of it."""
     certificate = look.certificate
     if certificate is None:
-        yield skipped(CERTIFICATE, "it can't be read")
+        yield skipped(CERTIFICATE, "the certificate can't be read")
         return
     is_own = certificate.issuer == certificate.subject
     names = _names(certificate)
