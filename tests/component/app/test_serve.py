@@ -78,3 +78,23 @@ def test_it_serves_and_ends_although_nobody_reads_its_log(tmp_path: Path) -> Non
         assert program.wait() == 0
     finally:
         program.kill()
+
+
+def test_a_start_that_is_under_way_ends_when_told_to_as_process_1_too(tmp_path: Path) -> None:
+    # Process 1 is deaf to what it has no handler for, as others are to what they were to ignore.
+    stuck = "import sys\nprint('importing', flush=True)\nsys.stdin.read()\n"
+    (tmp_path / "uvloop.py").write_text(stuck)
+    script = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.argv[1:] = ['serve',"
+        " '--pool-name=p']; from epp.cli.main import main; main()"
+    )
+    deaf = ["sh", "-c", "trap '' TERM; exec \"$@\"", "sh"]
+    program = Program("serve", [*deaf, sys.executable, "-c", script], tmp_path / "log")
+    program.start()
+    try:
+        program.wait_for_line("importing")
+        program.signal(signal.SIGTERM)
+
+        assert program.wait() == 128 + signal.SIGTERM
+    finally:
+        program.kill()
