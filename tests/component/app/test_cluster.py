@@ -13,7 +13,6 @@ from typing import Any
 import aiohttp
 import pytest
 from structlog.testing import capture_logs
-from tests.fakes.programs.program.program import Program
 
 from epp.app.application import Application
 from epp.app.happenings import Watchman
@@ -38,6 +37,7 @@ from tests.fakes.pickers.applications import (
     running,
 )
 from tests.fakes.pickers.applications import get as get_page
+from tests.fakes.programs.program import Program
 
 LEASE = {
     "apiVersion": "coordination.k8s.io/v1",
