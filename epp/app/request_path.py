@@ -17,6 +17,7 @@ from epp.request_control.decision_log import DecisionLog
 from epp.request_control.director import Director
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.outliers import OutlierMemory, OutlierSettings
+from epp.request_control.parser_steps import ParserSteps
 from epp.request_control.rehearsal import Rehearsal
 from epp.request_control.reporting import Reporter
 from epp.request_control.response import ResponseContext
@@ -100,6 +101,7 @@ def build_request_path(
             body_hooks=body_hooks,
             metrics=metrics,
             settings=settings.response,
+            parsing=ParserSteps("ResponseParsing", metrics.plugin_timer),
             now=now,
         ),
         guard=guard,

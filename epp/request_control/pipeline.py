@@ -17,7 +17,7 @@ import structlog
 
 from epp.framework.errors import ErrorCode, PlainRejection
 from epp.framework.request import TerminationCause
-from epp.framework.trail import StepName, Trail
+from epp.framework.trail import Trail
 from epp.request_control.active_request import ActiveRequest
 from epp.request_control.admission import require_available_cache, shed_at_saturation
 from epp.request_control.explanation import decision_text, tell_scores
@@ -25,6 +25,7 @@ from epp.request_control.failure_answers import DeadlinePassed
 from epp.request_control.fairness import fairness_id_of
 from epp.request_control.model_rewrite import resolve_model, rewritten_body
 from epp.request_control.objectives import priority_of
+from epp.request_control.parser_steps import ParserSteps
 from epp.request_control.parsing import read_body
 
 if TYPE_CHECKING:
@@ -80,8 +81,7 @@ class Pipeline:
         self._now = now
         self._note_request = note_request
         self._decisions = decisions
-        self._parsing: dict[str, tuple[StepName, Callable[[float], None]]] = {}
-        """By type of the parser."""
+        self._parsing = ParserSteps("RequestParsing", metrics.plugin_timer)
 
     async def run(
         self,
@@ -198,12 +198,7 @@ class Pipeline:
 
     def _parsing_ended(self, parser: Parser, trail: Trail) -> None:
         seconds = self._now() - trail.started_at
-        kind = parser.type
-        step = self._parsing.get(kind)
-        if step is None:
-            took = self._metrics.plugin_timer("RequestParsing", kind, kind)
-            step = self._parsing[kind] = StepName("RequestParsing", kind), took
-        label, took = step
+        label, took = self._parsing.of(parser)
         took(seconds)
         trail.calls.extend((label, trail.started_at, seconds))
 

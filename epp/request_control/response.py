@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from epp.observability.metrics import Metrics
     from epp.request_control.active_request import ActiveRequest
     from epp.request_control.body_hooks import BodyHooks
+    from epp.request_control.parser_steps import ParserSteps
     from epp.request_control.response_headers import ResponseSettings
     from epp.support.model_names import ModelRewriter
 
@@ -46,6 +47,7 @@ class ResponseContext:
     body_hooks: BodyHooks
     metrics: Metrics
     settings: ResponseSettings
+    parsing: ParserSteps
     now: Callable[[], float] = time.monotonic
     faults: FaultLog = field(default_factory=lambda: FaultLog("response phase failed", log.warning))
 
@@ -58,6 +60,7 @@ class ResponsePhase:
         "_context",
         "_last_chunk_at",
         "_reader",
+        "_reading_seconds",
         "_response",
         "_rewriter",
         "request_id",
@@ -72,6 +75,7 @@ class ResponsePhase:
         self._rewriter: ModelRewriter | None = None
         self._response: InferenceResponse | None = None
         self._last_chunk_at = 0.0
+        self._reading_seconds = 0.0
         self.rewrites = False
         """Whether body bytes may change."""
 
@@ -141,8 +145,8 @@ class ResponsePhase:
         active, response = self._active, self._response
         if active is None or response is None:
             return {}
-        self._read(last)
-        self._finish_reading(response)
+        self._read(last, self._context.now())
+        self._finish_reading(active, response)
         return active.hooks.response_metadata(active.request, response)
 
     def observe(self, chunk: bytes, end: bool = False) -> None:
@@ -152,6 +156,8 @@ class ResponsePhase:
             return
         now = self._context.now
         started = now()
+        if self._reader is not None:
+            self._read(chunk, started)
         if chunk:
             response.body_bytes += len(chunk)
             if active.first_byte_at is None:
@@ -159,8 +165,6 @@ class ResponsePhase:
             elif response.streaming and active.metrics is not None:
                 active.metrics.piece_followed(started - self._last_chunk_at)
             self._last_chunk_at = started
-        if self._reader is not None:
-            self._read(chunk)
         if end:
             self.end(TerminationCause.NATURAL)
         elif active.hooks.follow_body:
@@ -180,7 +184,7 @@ class ResponsePhase:
         if active is None:
             return
         if response is not None:
-            self._finish_reading(response)
+            self._finish_reading(active, response)
         active.end(cause)
 
     def _new_reader(self, active: ActiveRequest, *, streaming: bool) -> ResponseReader | None:
@@ -192,7 +196,7 @@ class ResponsePhase:
             self._fault("reading usage", error)
             return None
 
-    def _read(self, chunk: bytes) -> None:
+    def _read(self, chunk: bytes, started: float) -> None:
         if self._reader is None:
             return
         try:
@@ -200,16 +204,20 @@ class ResponsePhase:
         except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
             self._fault("reading usage", error)
             self._reader = None
+        self._reading_seconds += self._context.now() - started
 
-    def _finish_reading(self, response: InferenceResponse) -> None:
+    def _finish_reading(self, active: ActiveRequest, response: InferenceResponse) -> None:
         reader, self._reader = self._reader, None
-        if reader is None:
+        if reader is None or active.parser is None:
             return
+        now = self._context.now
+        started = now()
         try:
             response.usage = reader.finish()
             response.streamed_events = reader.streamed_events
         except PLUGIN_FAULTS as error:  # the response goes through (decision 1)
             self._fault("reading usage", error)
+        self._context.parsing.of(active.parser).took(self._reading_seconds + now() - started)
 
     def _credit(self, active: ActiveRequest, served: str | None) -> None:
         if served is None or active.serving is None or served == active.serving.address:

@@ -54,6 +54,7 @@ SHORT = {
     "UNREAD": 'model_name="",target_model_name="",fairness_id="default-flow",priority="0"',
     "ONE": 'endpoint_name="pod-0",namespace="default",port="8000"',
     "NOBODY": 'endpoint_name="",namespace="",port=""',
+    "PARSER": 'plugin_type="openai-parser",plugin_name="openai-parser"',
     "PREFIX": 'plugin_type="approx-prefix-cache-producer",'
     'plugin_name="approx-prefix-cache-producer"',
     "BROKEN": 'extension_point="Filter",plugin_type="broken-filter",plugin_name="broken-filter"',
@@ -139,6 +140,8 @@ async def refused(picker: Picker, body: bytes = BODY, metadata: Any = None) -> N
     llm_d_epp_scheduler_e2e_duration_seconds_sum 0.2
     llm_d_epp_scheduler_attempts_total{status="success",target_model_name="m",<ONE>} 1
     llm_d_epp_plugin_duration_seconds_sum{extension_point="Scorer",<SLOW>} 0.2
+    llm_d_epp_plugin_duration_seconds_count{extension_point="RequestParsing",<PARSER>} 1
+    llm_d_epp_plugin_duration_seconds_count{extension_point="ResponseParsing",<PARSER>} 1
     llm_d_epp_request_error_total{<R>,error_code="ModelServerError"} absent
     epp_responses_total{code_class="2xx"} 1
     epp_responses_total{code_class="5xx"} 0
