@@ -45,7 +45,10 @@ class InflightLoadParameters(Parameters):
         False, description="Count tokens that are expected to be generated as well."
     )
     output_ratio: float = Field(
-        1.5, ge=0, description="Tokens expected to be generated for each token of the prompt."
+        1.5,
+        ge=0,
+        le=1_000_000,
+        description="Tokens expected to be generated for each token of the prompt.",
     )
     max_estimated_output_tokens: int | None = Field(
         None, ge=0, description="Most tokens a request is expected to generate; unset: no limit."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isnan
+from math import isinf, isnan
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -26,6 +26,8 @@ class FixedRangeParameters(Parameters):
     def _check_order(self) -> FixedRangeParameters:
         if self.min >= self.max:
             raise ValueError(f"min {self.min:g} is not below max {self.max:g}")
+        if isinf(self.max - self.min):
+            raise ValueError(f"from min {self.min:g} to max {self.max:g} is too far")
         return self
 
 

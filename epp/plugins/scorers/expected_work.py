@@ -34,20 +34,30 @@ FIXED_TOKENS = 300
 MIN_OUTPUT_TOKENS = 8
 """Answers that are not longer than this tell nothing of the pace of decoding."""
 MAX_DUMPED_ENDPOINTS = 100
+MOST = 1_000_000_000
+"""Of what may be configured: costs stay numbers that can be compared."""
 
 
 class ExpectedWorkParameters(Parameters):
     """Parameters of `expected-work-scorer`."""
 
     alpha: float = Field(
-        0.2, ge=0, description="Delay of each request in flight, per token that is to be computed."
+        0.2,
+        ge=0,
+        le=MOST,
+        description="Delay of each request in flight, per token that is to be computed.",
     )
-    kappa: float = Field(100.0, ge=0, description="Tokens that a request in flight is worth.")
+    kappa: float = Field(
+        100.0, ge=0, le=MOST, description="Tokens that a request in flight is worth."
+    )
     adapter_load_tokens: float = Field(
-        500.0, ge=0, description="Tokens that the loading of a LoRA adapter is worth."
+        500.0, ge=0, le=MOST, description="Tokens that the loading of a LoRA adapter is worth."
     )
     adapter_slot_tokens: float = Field(
-        1000.0, ge=0, description="Tokens that the wait for a place for an adapter is worth."
+        1000.0,
+        ge=0,
+        le=MOST,
+        description="Tokens that the wait for a place for an adapter is worth.",
     )
     slowness: bool = Field(
         True, description="Count work for more where answers take longer than elsewhere."

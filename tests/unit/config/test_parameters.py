@@ -105,3 +105,26 @@ def test_what_no_header_can_be_called_is_refused(plugin_type: str, path: str, na
     told = told_of(plugin_type, path, name)
 
     assert "is not allowed; a name of a header: letters, digits" in told
+
+
+@pytest.mark.parametrize(
+    ("plugin_type", "path"),
+    [
+        ("inflight-load-producer", "outputRatio"),
+        ("concurrency-detector", "headroom"),
+        ("expected-work-scorer", "alpha"),
+        ("expected-work-scorer", "kappa"),
+        ("expected-work-scorer", "adapterLoadTokens"),
+        ("expected-work-scorer", "adapterSlotTokens"),
+    ],
+)
+def test_a_factor_that_makes_everything_endless_is_refused(plugin_type: str, path: str) -> None:
+    assert "is not allowed; less than or equal to 1000000" in told_of(plugin_type, path, 1e300)
+
+
+def test_a_range_that_no_number_spans_is_refused() -> None:
+    range_path = "algorithm.normalization.fixedRange"
+
+    told = told_of("endpoint-attribute-scorer", range_path, {"min": -1e308, "max": 1e308})
+
+    assert told.endswith("is not allowed; from min -1e+308 to max 1e+308 is too far")
