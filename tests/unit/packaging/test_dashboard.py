@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fakes.metrics.dashboard import DASHBOARD, dashboard, targets, with_spans
+from tests.fakes.metrics.grafana_models import faults_in_dashboard
 from tests.fakes.metrics.promql import read_promql
 from tests.fakes.metrics.shown_series import faults_in, labels_of, spec_of
 
@@ -23,6 +25,31 @@ def variables() -> dict[str, dict[str, Any]]:
 
 def without_variables(text: str) -> str:
     return _VARIABLE.sub("x", with_spans(text, rate_interval="5m", shown="1h"))
+
+
+def test_grafana_knows_every_panel_field_and_value() -> None:
+    assert faults_in_dashboard(dashboard()) == []
+
+
+@pytest.mark.parametrize(
+    ("spoil", "fault"),
+    [
+        (lambda panel: panel.update(type="time-series"), "no panel of type time-series"),
+        (lambda panel: panel["options"]["legend"].update(place="bottom"), ".place: no such field"),
+        (lambda panel: panel["options"]["legend"].update(placement="down"), "'down' is none of"),
+        (lambda panel: panel["targets"][0].update(expression="up"), ".expression: no such field"),
+        (lambda panel: panel["targets"][0].update(format="lines"), "'lines' is none of"),
+        (lambda panel: panel["targets"][0]["datasource"].update(type="prom"), "no data source"),
+        (lambda panel: panel["fieldConfig"]["defaults"].update(units="s"), ".units: no such field"),
+    ],
+)
+def test_what_grafana_would_not_know_is_found(
+    spoil: Callable[[dict[str, Any]], None], fault: str
+) -> None:
+    document = dashboard()
+    spoil(next(panel for panel in document["panels"] if panel["type"] == "timeseries"))
+
+    assert any(fault in each for each in faults_in_dashboard(document))
 
 
 def test_every_series_and_label_of_the_dashboard_exists() -> None:
