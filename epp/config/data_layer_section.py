@@ -94,16 +94,19 @@ def _source(entry: SourceEntry, instances: Instances) -> Source | None:
     return Source(
         path=entry.source.path,
         instance=source,
-        extractors=_extractors(entry, _EXTRACTORS[kinds[0]], instances),
+        extractors=_extractors(entry, source, _EXTRACTORS[kinds[0]], instances),
     )
 
 
-def _extractors(entry: SourceEntry, kind: type[Plugin], instances: Instances) -> list[Instance]:
+def _extractors(
+    entry: SourceEntry, source: Instance, kind: type[Plugin], instances: Instances
+) -> list[Instance]:
     by_type: dict[str, Instance] = {}
     for reference in entry.extractors:
         extractor = resolved_as(reference, [kind], instances)
         if extractor is None:
             continue
+        _check_payload(source, extractor, reference.path, instances.findings)
         extractor_type = extractor.entry.type
         if extractor_type in by_type:
             instances.findings.problem(
@@ -112,6 +115,15 @@ def _extractors(entry: SourceEntry, kind: type[Plugin], instances: Instances) ->
             )
         by_type[extractor_type] = extractor
     return list(by_type.values())
+
+
+def _check_payload(source: Instance, extractor: Instance, path: str, findings: Findings) -> None:
+    polled, reader = source.plugin, extractor.plugin
+    if not isinstance(polled, PollingSource) or not isinstance(reader, Extractor):
+        return
+    brought, read = polled.payload, reader.payload
+    if brought and read and brought != read:
+        findings.problem(path, f"{extractor.name!r} reads {read}; {source.name!r} brings {brought}")
 
 
 def _check_that_they_differ(sources: Sequence[Source], findings: Findings) -> None:

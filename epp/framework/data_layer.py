@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
 
 
+METRICS_PAGE = "a page of metrics"
+MODEL_LIST = "a list of models"
+
+
 class DataSource(Plugin):
     """Where raw data comes from; one of the kinds below."""
 
@@ -44,6 +48,8 @@ class HttpTarget:
 class PollingSource(DataSource):
     """Asks every endpoint the same thing over HTTP."""
 
+    payload: ClassVar[str] = ""
+    """What it brings, such as `METRICS_PAGE`; empty: its extractors know."""
     interval_seconds: float | None = None
     """Pause between polls of one endpoint; None: the process's interval, which adapts."""
 
@@ -75,6 +81,8 @@ class EndpointSource(DataSource):
 class Extractor(Plugin):
     """Turns pages of a polling source into metrics or attributes of an endpoint."""
 
+    payload: ClassVar[str] = ""
+    """What it reads: a source that brings something else can't be meant; empty: anything."""
     fills_metrics: ClassVar[bool] = False
     """Whether it writes `endpoint.state.metrics`. An endpoint whose metrics are to be read this way
     is stale until they have been (decision 20)."""

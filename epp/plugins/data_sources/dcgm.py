@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from epp.framework.data_layer import HttpTarget, PollingSource
+from epp.framework.data_layer import METRICS_PAGE, HttpTarget, PollingSource
 from epp.framework.endpoint import Endpoint
 from epp.framework.plugin import Stability
 from epp.plugins.data_sources.http_parameters import MAX_PORT, HttpSourceParameters, UrlPath
@@ -26,6 +26,7 @@ class DcgmDataSource(PollingSource):
     type = "dcgm-data-source"
     stability = Stability.ALPHA
     default_extractor = "dcgm-extractor"
+    payload = METRICS_PAGE
 
     def __init__(self, parameters: DcgmDataSourceParameters) -> None:
         self.interval_seconds = parameters.interval_seconds

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from epp.framework.data_layer import HttpTarget, PollingSource
+from epp.framework.data_layer import METRICS_PAGE, HttpTarget, PollingSource
 from epp.framework.endpoint import Endpoint
 from epp.framework.plugin import PluginContext, Stability
 from epp.plugins.data_sources.http_parameters import MAX_PORT, TlsSourceParameters, UrlPath
@@ -42,6 +42,7 @@ class MetricsDataSource(PollingSource):
 
     type = "metrics-data-source"
     default_extractor = "core-metrics-extractor"
+    payload = METRICS_PAGE
 
     def __init__(self, parameters: MetricsDataSourceParameters, context: PluginContext) -> None:
         parameters.warn_of_ignored(context.name)
@@ -78,6 +79,7 @@ class MulticlusterMetricsDataSource(PollingSource):
     type = "multicluster-metrics-data-source"
     stability = Stability.ALPHA
     default_extractor = "multicluster-metrics-extractor"
+    payload = METRICS_PAGE
 
     def __init__(
         self, parameters: MulticlusterMetricsDataSourceParameters, context: PluginContext

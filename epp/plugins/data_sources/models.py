@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from epp.framework.data_layer import HttpTarget, PollingSource
+from epp.framework.data_layer import MODEL_LIST, HttpTarget, PollingSource
 from epp.framework.endpoint import Endpoint
 from epp.framework.plugin import PluginContext
 from epp.plugins.data_sources.http_parameters import TlsSourceParameters, UrlPath
@@ -21,6 +21,7 @@ class ModelsDataSource(PollingSource):
 
     type = "models-data-source"
     default_extractor = "models-data-extractor"
+    payload = MODEL_LIST
 
     def __init__(self, parameters: ModelsDataSourceParameters, context: PluginContext) -> None:
         parameters.warn_of_ignored(context.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from epp.framework.data import Output
-from epp.framework.data_layer import ExtractionError, Extractor
+from epp.framework.data_layer import METRICS_PAGE, ExtractionError, Extractor
 from epp.framework.data_types import CORE_METRICS, endpoint_attribute
 from epp.framework.endpoint import Endpoint, EndpointMetrics
 from epp.framework.plugin import PluginContext
@@ -105,6 +105,7 @@ class CoreMetricsExtractor(Extractor):
     """
 
     type = "core-metrics-extractor"
+    payload = METRICS_PAGE
     fills_metrics = True
 
     def __init__(self, parameters: CoreMetricsParameters, context: PluginContext) -> None:

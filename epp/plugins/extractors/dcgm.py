@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epp.framework.data_layer import ExtractionError, Extractor
+from epp.framework.data_layer import METRICS_PAGE, ExtractionError, Extractor
 from epp.framework.data_types import GPU_UTILIZATION
 from epp.framework.endpoint import Endpoint
 from epp.framework.plugin import PluginContext, Stability
@@ -17,6 +17,7 @@ class DcgmExtractor(Extractor):
     """Keeps the utilization of the busiest GPU of a pod, 0 to 1."""
 
     type = "dcgm-extractor"
+    payload = METRICS_PAGE
     stability = Stability.ALPHA
     ignores_parameters = True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from epp.framework.data_layer import ExtractionError, Extractor
+from epp.framework.data_layer import MODEL_LIST, ExtractionError, Extractor
 from epp.framework.data_types import SERVED_MODELS, ServedModel
 from epp.framework.endpoint import Endpoint
 from epp.framework.plugin import PluginContext
@@ -31,6 +31,7 @@ class ModelsDataExtractor(Extractor):
     """Keeps the list of models that an endpoint serves, adapters included."""
 
     type = "models-data-extractor"
+    payload = MODEL_LIST
     ignores_parameters = True
 
     def __init__(self, context: PluginContext) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from epp.framework.data import DataType, Output
-from epp.framework.data_layer import ExtractionError, Extractor
+from epp.framework.data_layer import METRICS_PAGE, ExtractionError, Extractor
 from epp.framework.data_types import MULTICLUSTER_KV_CACHE_UTILIZATION, MULTICLUSTER_QUEUE_SIZE
 from epp.framework.endpoint import Endpoint
 from epp.framework.plugin import Parameters, PluginContext, Stability
@@ -33,6 +33,7 @@ class MulticlusterMetricsExtractor(Extractor):
     """Keeps the mean queue and the mean KV-cache usage of the pool behind an endpoint."""
 
     type = "multicluster-metrics-extractor"
+    payload = METRICS_PAGE
     stability = Stability.ALPHA
 
     def __init__(

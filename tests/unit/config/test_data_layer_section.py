@@ -9,6 +9,7 @@ PLUGINS = """
 - {type: metrics-data-source}
 - {type: core-metrics-extractor}
 - {type: core-metrics-extractor, name: again}
+- {type: models-data-extractor}
 - {type: k8s-notification-source, name: pods, parameters: {version: v1, kind: Pod}}
 - {type: k8s-notification-source, name: more-pods, parameters: {version: v1, kind: Pod}}
 - {type: endpoint-notification-source}
@@ -49,6 +50,12 @@ PAGES = source("metrics-data-source", "core-metrics-extractor")
             "dataLayer.sources[0].extractors[1].pluginRef: 'metrics-data-source' has more than one"
             " extractor of type 'core-metrics-extractor'",
             id="extractor twice",
+        ),
+        pytest.param(
+            (source("metrics-data-source", "models-data-extractor"),),
+            "dataLayer.sources[0].extractors[0].pluginRef: 'models-data-extractor' reads a list of"
+            " models; 'metrics-data-source' brings a page of metrics",
+            id="extractor of another payload",
         ),
         pytest.param(
             (PAGES, source("pods"), source("more-pods")),
