@@ -22,6 +22,8 @@ LABEL org.opencontainers.image.title="inference-endpoint-picker" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=builder /opt/epp /opt/epp
 ENV PATH=/opt/epp/bin:${PATH} PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+# For epp version, and the label commit of llm_d_epp_info.
+ENV EPP_REVISION=${REVISION}
 # A number, so that runAsNonRoot can be checked without a look into /etc/passwd.
 USER 65532:65532
 # ext_proc, health, metrics

@@ -34,6 +34,7 @@ from epp.kubernetes.leader_election import ElectionTiming
 from epp.observability.log_level import LogLevelSwitch
 from epp.observability.metrics import Metrics
 from epp.request_control.plan import RequestPlan
+from epp.support.revision import revision_in
 from epp.support.tasks import TaskOwner, keep_running
 
 log = structlog.get_logger(__name__)
@@ -58,11 +59,13 @@ class Application:
         """Whether another replica leads, or may lead, in place of this one, which should end."""
         self._datastore = Datastore()
         self._metrics = Metrics(
+            commit=revision_in(os.environ),
             build_ref=__version__,
             deprecated_twins=options.deprecated_metrics,
             stream_metrics=options.enable_grpc_stream_metrics,
             unmatched_pods=lambda: len(self._datastore.explanations()),
             tasks=lambda: len(asyncio.all_tasks()),
+            lost_spans=lambda: {} if self._tracing is None else self._tracing.lost(),
         )
         rng = random.Random(options.seed)
         self._picking = Picking(options, self._datastore, self._metrics, rng=rng)

@@ -17,6 +17,7 @@ from epp.cli.flags import UsageError
 from epp.cli.output import complain, print_page
 from epp.framework.errors import ConfigError
 from epp.support.nearest import nearest
+from epp.support.revision import revision_in
 
 INTERRUPTED = 130
 """As shells have it for a process that SIGINT has ended."""
@@ -157,8 +158,10 @@ def _plugins(arguments: Sequence[str]) -> int:
 
 def _version(arguments: Sequence[str]) -> int:
     _parser("version").parse_args(arguments)
+    revision = revision_in(os.environ)
     print_page(
-        f"epp {__version__}\nPython {platform.python_version()}\ngrpcio {version('grpcio')}\n"
+        f"epp {__version__}{revision and f', commit {revision}'}\n"
+        f"Python {platform.python_version()}\ngrpcio {version('grpcio')}\n"
     )
     return 0
 

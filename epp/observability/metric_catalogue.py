@@ -47,7 +47,7 @@ STREAM = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600)
 
 REQUEST_TOTAL = CounterSpec(
     name="llm_d_epp_request_total",
-    help="[ALPHA] Requests that were admitted and given an endpoint; rejections are not counted.",
+    help="[ALPHA] Requests with a body that were given an endpoint; rejections are not counted.",
     labels=REQUEST,
     twin=Twin(name="inference_objective_request_total", keeps=(*MODELS, "priority")),
 )
@@ -161,20 +161,20 @@ SCHEDULER_ATTEMPTS = CounterSpec(
 )
 PLUGIN_DURATION = HistogramSpec(
     name="llm_d_epp_plugin_duration_seconds",
-    help="[ALPHA] Time one call of a plugin took.",
+    help="[ALPHA] Time one call of a plugin took; ResponseParsing is all of one response.",
     labels=PLUGIN,
     bounds=SCHEDULING,
     twin=Twin(name="inference_extension_plugin_duration_seconds", keeps=PLUGIN),
 )
 INFO = GaugeSpec(
     name="llm_d_epp_info",
-    help="[ALPHA] Always 1; the build is in the labels.",
+    help="[ALPHA] Always 1; the labels tell the version, and the commit where an image knows it.",
     labels=("commit", "build_ref"),
     twin=Twin(name="inference_extension_info", keeps=("commit", "build_ref")),
 )
 READY_ENDPOINTS = GaugeSpec(
     name="llm_d_epp_ready_endpoints",
-    help="[ALPHA] Endpoints of the pool that can be picked.",
+    help="[ALPHA] Endpoints of the pool with fresh metrics; all, where none are scraped.",
     labels=("name",),
     twin=Twin(name="inference_pool_ready_pods", keeps=("name",)),
 )

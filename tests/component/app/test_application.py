@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from epp import __version__
 from epp.app.application import Application
 from epp.app.options import ServeOptions
 from epp.framework.errors import ConfigError
 from epp.gateway.service import SERVICE_NAME
+from epp.support.revision import REVISION_VARIABLE
 from tests.fakes.eventually import eventually
 from tests.fakes.pickers.applications import (
     BODY,
@@ -108,6 +110,17 @@ async def test_the_metrics_port_is_scraped_after_a_request(pool_file: Path) -> N
         assert "epp_ready 1" in page
         assert "epp_asyncio_tasks " in page
         assert "epp_asyncio_tasks 0\n" not in page
+
+
+async def test_the_metrics_port_tells_the_commit_that_an_image_was_built_of(
+    pool_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(REVISION_VARIABLE, "1c0ffee")
+
+    async with running(options(pool_file)) as (_, ports):
+        page = await (await get(ports.metrics, "/metrics")).text()
+
+    assert f'llm_d_epp_info{{commit="1c0ffee",build_ref="{__version__}"}} 1\n' in page
 
 
 @pytest.mark.parametrize("service", ["", "readiness", "inference-extension", SERVICE_NAME])

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from epp import __version__
+from epp.support.revision import REVISION_VARIABLE
 
 ROOT = Path(__file__).parents[3]
 RUNTIME_FOLDER = "/opt/epp"
@@ -41,6 +42,13 @@ def test_the_image_serves_as_a_user_without_a_name() -> None:
     assert runtime["USER"] == "65532:65532"
     assert runtime["EXPOSE"].split() == ["9002", "9003", "9090"]
     assert runtime["COPY"] == f"--from=builder {RUNTIME_FOLDER} {RUNTIME_FOLDER}"
+
+
+def test_the_image_knows_the_commit_it_was_built_of() -> None:
+    runtime = stages()[-1]
+
+    assert ("ARG", 'REVISION=""') in runtime
+    assert ("ENV", f"{REVISION_VARIABLE}=${{REVISION}}") in runtime
 
 
 def test_whatever_comes_from_a_registry_is_checked_against_a_lock() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from epp import __version__
 from epp.cli.main import COMMANDS, main
+from epp.support.revision import REVISION_VARIABLE
 
 
 def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,6 +38,16 @@ def test_versions_are_printed(arguments: list[str], capsys: pytest.CaptureFixtur
     assert f"epp {__version__}\n" in output
     assert "Python 3." in output
     assert "grpcio 1." in output
+
+
+def test_an_image_tells_the_commit_it_was_built_of(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(REVISION_VARIABLE, "1c0ffee")
+
+    assert main(["version"]) == 0
+
+    assert f"epp {__version__}, commit 1c0ffee\n" in capsys.readouterr().out
 
 
 def test_serve_explains_its_flags(capsys: pytest.CaptureFixture[str]) -> None:
