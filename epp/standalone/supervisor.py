@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,15 +10,20 @@ from typing import Protocol
 
 from epp.app.options import ServeOptions
 from epp.datastore.datastore import Snapshot
-from epp.datastore.inference_pool import AppProtocol, FailureMode, failure_mode_in_force
-from epp.framework.errors import ConfigError, PortTaken
+from epp.framework.errors import PortTaken
 from epp.standalone.addresses import LOOPBACK, Addresses, assign_addresses
 from epp.standalone.banner import Running, banner
 from epp.standalone.envoy_clusters import Address
-from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
+from epp.standalone.envoy_config import EnvoySettings
 from epp.standalone.held_stream import HeldStream
 from epp.standalone.muted_stream import MutedStream
 from epp.standalone.options import StandaloneOptions
+from epp.standalone.parts import (
+    envoy_command,
+    envoy_settings,
+    picker_options,
+    simulator_command,
+)
 from epp.standalone.pool import ModelServer, pool_document, resolve, temporary_pool_file
 from epp.standalone.ports import FreePorts, starting_alone
 from epp.standalone.processes import ChildProcess, Household
@@ -33,14 +36,6 @@ START_TRIES = 3
 MODEL_SERVERS_SECONDS = 3.0
 GRACE_SECONDS = 3.0
 SETTLE_ATTEMPTS = 40
-# Slow enough to see events stream and a cached prompt pay, fast enough not to wait.
-DEMONSTRATION_PACE = (
-    "--time-to-first-token=20ms",
-    "--prefill-time-per-token=100us",
-    "--inter-token-latency=15ms",
-)
-# The kernel's limit for one argument of a program, its closing zero byte included.
-LONGEST_ARGUMENT = 128 * 1024 - 1
 
 
 class EndpointPicker(Protocol):
@@ -110,7 +105,7 @@ class Supervisor:
         async with starting_alone(START_SECONDS):
             addresses, picker = await self._start_picker(await self._pool_file())
             snapshot = picker.snapshot()
-            settings = self._envoy_settings(snapshot, addresses)
+            settings = envoy_settings(self._options, snapshot, addresses)
             await self._start_envoy(settings)
             await envoy_is_live(addresses.envoy_admin, timeout_seconds=START_SECONDS)
         models, note = await self._first_answer(addresses.listener)
@@ -132,7 +127,8 @@ class Supervisor:
         tries = START_TRIES
         while True:
             addresses = assign_addresses(self._options, self._ports)
-            picker = self._build_picker(self._picker_options(pool_file, addresses))
+            options = picker_options(self._options, pool_file, addresses)
+            picker = self._build_picker(options)
             self._household.at_end(picker.stop)
             try:
                 await picker.start()
@@ -164,7 +160,15 @@ class Supervisor:
             name = f"simulator-{number}"
             port = self._ports.take(name, FIRST_SIMULATOR_PORT + number - 1, LOOPBACK)
             servers.append(ModelServer(name=name, address=Address(LOOPBACK, port)))
-            children.append(self._simulator(servers[-1]))
+            children.append(
+                ChildProcess(
+                    name,
+                    simulator_command(servers[-1], self._options.model),
+                    lifeline=True,
+                    ready_text="simulator ready on",
+                    show=self._show,
+                )
+            )
         await self._household.start(*children)
         try:
             async with asyncio.timeout(START_SECONDS):
@@ -175,68 +179,8 @@ class Supervisor:
             raise NotReady(f"not ready after {START_SECONDS:g} seconds: {late}") from None
         return tuple(servers)
 
-    def _simulator(self, server: ModelServer) -> ChildProcess:
-        command = [sys.executable, "-m", "epp", "simulator", "--exit-with-parent"]
-        command += ["--host", server.address.host, "--port", str(server.address.port)]
-        command += ["--name", server.name, *DEMONSTRATION_PACE]
-        if self._options.model is not None:
-            command += ["--model", self._options.model]
-        return ChildProcess(
-            server.name, command, lifeline=True, ready_text="simulator ready on", show=self._show
-        )
-
-    def _picker_options(self, pool_file: Path | None, addresses: Addresses) -> ServeOptions:
-        options = self._options
-        is_pool_made_here = pool_file is not None and options.pool_file is None
-        return ServeOptions(
-            pool_file=pool_file,
-            failure_mode=None if is_pool_made_here else options.failure_mode,
-            config_file=options.config_file,
-            allow_experimental_plugins=options.allow_experimental_plugins,
-            decision_header=options.decision_header,
-            emit_endpoint_scores=options.emit_endpoint_scores,
-            bind_address=LOOPBACK,
-            grpc_port=addresses.ext_proc.port,
-            grpc_health_port=addresses.health.port,
-            metrics_port=addresses.metrics.port,
-            admin_port=addresses.admin.port,
-            secure_serving=False,
-            max_request_body_bytes=options.max_request_body_bytes,
-            drain_timeout=0.0,
-            shutdown_grace=1.0,
-            served_endpoint_header=True,
-            error_format=options.error_format,
-            log_format="console",
-            request_log=True,
-            **options.picker,
-        )
-
-    def _envoy_settings(self, snapshot: Snapshot, addresses: Addresses) -> EnvoySettings:
-        options, pool = self._options, snapshot.pool
-        flag = None if options.failure_mode is None else FailureMode(options.failure_mode)
-        log = options.envoy_access_log
-        return EnvoySettings(
-            listener=addresses.listener,
-            admin=addresses.envoy_admin,
-            pickers=(addresses.ext_proc,),
-            endpoints=tuple(Address(each.ip, each.port) for each in snapshot.endpoints),
-            fail_open=failure_mode_in_force(flag, pool) is FailureMode.FAIL_OPEN,
-            app_protocol=pool.app_protocol if pool else AppProtocol.HTTP,
-            access_log=None if log is None else str(log),
-            max_request_body_bytes=options.max_request_body_bytes,
-            response_bodies=options.response_bodies,
-        )
-
     async def _start_envoy(self, settings: EnvoySettings) -> None:
-        document = json.dumps(envoy_bootstrap(settings), separators=(",", ":"))
-        if len(document) > LONGEST_ARGUMENT:
-            raise ConfigError(
-                f"{len(settings.endpoints)} endpoints are too many for Envoy's fallback in"
-                " FailOpen; allowed: about 1000"
-            )
-        command = [str(self._envoy), "--config-yaml", document]
-        command += ["--concurrency", "1", "--disable-hot-restart"]
-        command += ["--log-level", "warning"]
+        command = envoy_command(self._envoy, settings)
         await self._household.start(ChildProcess("envoy", tethered(command), show=self._show))
 
     async def _first_answer(self, listener: Address) -> tuple[list[str], str | None]:
