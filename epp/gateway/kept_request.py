@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epp.gateway import messages
-from epp.gateway.modes import BODIES_LEFT_ALONE, BodyMode
+from epp.gateway.modes import BODIES_LEFT_ALONE, WHOLE_BODIES, BodyMode
 from epp.gateway.rejections import body_too_large
-from epp.gateway.request_headers import decision_answer
+from epp.gateway.request_headers import (
+    answer_before_body,
+    decision_answer,
+    trailers_decision_answer,
+)
 from epp.gateway.request_side import RequestSide
 from epp.gateway.request_state import RequestState
 from epp.request_control.incoming import REQUEST_ID_HEADER, REWRITE_HEADERS, first_header
@@ -23,7 +27,7 @@ class KeptRequest(RequestSide):
 
     def _await_body(self) -> None:
         if self._mode not in BODIES_LEFT_ALONE:
-            self._send((messages.EMPTY_REQUEST_HEADERS,))
+            self._send((answer_before_body(self.pending.headers),))
             return
         if first_header(self.pending.headers, REWRITE_HEADERS) is not None:
             self._context.said.warn(
@@ -57,9 +61,18 @@ class KeptRequest(RequestSide):
         self._body_complete = self._body_complete or end
 
     def _ended_by_trailers(self) -> bool:
-        return False
+        """Trailers are the end of a body that had nothing in it, which no message told."""
+        waits_for_body = self._headers_seen and self.state is RequestState.READING
+        return waits_for_body and self._mode in WHOLE_BODIES
 
     def _answer_body(self, active: ActiveRequest) -> None:
         if not self._on_headers:
-            self._send((decision_answer(active, self._context.said, on_headers=False),))
+            self._tell_decision(active)
         self._held.release()
+
+    def _tell_decision(self, active: ActiveRequest) -> None:
+        if self._held.seen:
+            self._send((decision_answer(active, self._context.said, on_headers=False),))
+        else:
+            self._trailers_owed = False
+            self._send((trailers_decision_answer(active),))

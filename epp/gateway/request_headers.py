@@ -5,12 +5,21 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from epp.gateway.messages import DESTINATION_HEADER, SUBSET_KEY, request_answer
+from epp.gateway.messages import (
+    DESTINATION_HEADER,
+    DESTINATION_NAMESPACE,
+    EMPTY_REQUEST_HEADERS,
+    REQUEST_TRAILERS,
+    SUBSET_KEY,
+    request_answer,
+    with_metadata,
+)
 from epp.gateway.replies import DROP_REASON_HEADER
 from epp.request_control.incoming import FAIRNESS_HEADERS, REWRITE_HEADERS
 from epp.request_control.response_headers import SERVED_ENDPOINT_HEADER
 
 if TYPE_CHECKING:
+    from epp.framework.headers import Headers
     from epp.gateway.context import SaidOnce
     from epp.request_control.active_request import ActiveRequest
 
@@ -74,3 +83,22 @@ def decision_answer(active: ActiveRequest, said: SaidOnce, *, on_headers: bool) 
     except (TypeError, ValueError, AttributeError):
         said.warn("metadata of a plugin can't be sent: it is no JSON data", active.request.id)
         return answer()
+
+
+def answer_before_body(headers: Headers) -> bytes:
+    """The answer to headers whose body decides: nothing, but for headers that no client may send.
+
+    A gateway that buffers goes on without a pick when trailers come and no body before them. By
+    the client's own destination header it would go wherever the client says.
+    """
+    control = (*REMOVED_HEADERS, DESTINATION_HEADER)
+    changes: dict[str, bytes | None] = {name: None for name in control if name in headers}
+    return request_answer(changes, None, on_headers=True) if changes else EMPTY_REQUEST_HEADERS
+
+
+def trailers_decision_answer(active: ActiveRequest) -> bytes:
+    """The answer to trailers that are all there is to answer: only metadata can name the pick."""
+    if active.destination is None:
+        return REQUEST_TRAILERS
+    destination = {DESTINATION_HEADER: active.destination}
+    return with_metadata(REQUEST_TRAILERS, {DESTINATION_NAMESPACE: destination})

@@ -45,6 +45,37 @@ async def test_a_buffered_body_carries_the_decision(picker: Picker, end: bool) -
     exchange.cancel()
 
 
+async def test_headers_that_no_client_may_send_are_gone_before_a_buffered_body_comes(
+    picker: Picker,
+) -> None:
+    elsewhere = {"x-gateway-destination-endpoint": "6.6.6.6:80", "x-prefiller-host-port": "6.6.6.6"}
+    exchange = picker.exchange(request_mode="BUFFERED")
+    await exchange.request_headers({**COMPLETIONS, **elsewhere, "authorization": "Bearer t"})
+    head = await exchange.answer()
+    assert head.kind == "request_headers"
+    assert head.remove_headers == elsewhere.keys()
+    assert head.clear_route_cache
+    assert head.destination is None
+    await exchange.request_body(BODY, end=True)
+    assert (await exchange.answer()).destination == ONE
+    exchange.cancel()
+
+
+async def test_trailers_without_a_buffered_body_are_its_end(picker: Picker) -> None:
+    exchange = picker.exchange(request_mode="BUFFERED")
+    await exchange.request_headers()
+    await exchange.request_trailers()
+    _, answer = await exchange.answers(2)
+    assert answer.status == 400
+    exchange = picker.exchange(request_mode="BUFFERED")
+    await exchange.request_headers({**COMPLETIONS, ":path": "/anything"})
+    await exchange.request_trailers()
+    _, answer = await exchange.answers(2)
+    assert answer.kind == "request_trailers"
+    assert answer.metadata == {"envoy.lb": {"x-gateway-destination-endpoint": ONE}}
+    exchange.cancel()
+
+
 async def test_a_changed_buffered_body_comes_with_its_exact_length(picker: Picker) -> None:
     exchange = picker.exchange(request_mode="BUFFERED")
     await exchange.post(BODY, {"x-llm-d-model-name-rewrite": "m-7"})
