@@ -8,6 +8,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw
 
+from epp.plugins.parsers.lone_surrogates import with_lone_surrogates_replaced
+
 MAX_CONTAINERS = 65_536
 """Objects and arrays in one body; their number, not their length, is what reading costs."""
 
@@ -44,6 +46,16 @@ def decode_object(body: bytes, decoder: msgspec.json.Decoder[_Members | None]) -
         containers = _count(body, b"{") + _count(body, b"[")
         if containers > MAX_CONTAINERS:
             raise BodyError(f"{containers} objects and arrays, allowed are {MAX_CONTAINERS}")
+    try:
+        return _decode(body, decoder)
+    except BodyError:
+        replaced = with_lone_surrogates_replaced(body)
+        if replaced is None:
+            raise
+    return _decode(replaced, decoder)
+
+
+def _decode(body: bytes, decoder: msgspec.json.Decoder[_Members | None]) -> _Members:
     try:
         members = decoder.decode(body)
         return members if members is not None else decoder.decode(b"{}")  # type: ignore[return-value] # an object is never None
