@@ -13,6 +13,7 @@ from epp.gateway.overload import Pressure
 from epp.gateway.rejections import body_too_large
 from epp.gateway.request_side import RequestSide
 from epp.gateway.request_state import RequestState
+from epp.request_control.incoming import opens_tunnel
 
 if TYPE_CHECKING:
     from epp.request_control.active_request import ActiveRequest
@@ -24,7 +25,9 @@ class DuplexRequest(RequestSide):
     __slots__ = ()
 
     def _await_body(self) -> None:
-        pass  # the answer to the headers is the decision
+        """The answer to the headers is the decision; of a tunnel nothing comes before it."""
+        if opens_tunnel(self.pending.headers):
+            self._decide(None, bodiless=True)
 
     def _take(self, data: bytes, end: bool) -> None:
         if self._body_complete:

@@ -27,7 +27,7 @@ _UPSTREAM_ADDRESS = "upstream.address"
 _SOME_TRACE = b"?" * 55
 """As long as every `traceparent`, and not to be found in anything else that is sent."""
 
-_NEVER_SET = frozenset(
+_NEVER_CHANGED = frozenset(
     (
         "connection",
         "keep-alive",
@@ -129,9 +129,11 @@ def fill_mutation(mutation: wire.HeaderMutation, changes: HeaderChanges) -> None
     """Write header changes: a value overwrites, None removes. Pseudo and hop-by-hop headers are
     the gateway's and stay as they are."""
     for name, value in changes.items():
+        if name in _NEVER_CHANGED or name.startswith(":"):
+            continue
         if value is None:
             mutation.remove_headers.append(name)
-        elif name not in _NEVER_SET and not name.startswith(":"):
+        else:
             option = mutation.set_headers.add()
             option.append_action = wire.HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD
             option.header.key = name

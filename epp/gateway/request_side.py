@@ -22,7 +22,7 @@ from epp.gateway.pending_request import PendingRequest
 from epp.gateway.rejections import body_too_large, declares_more
 from epp.gateway.request_headers import decision_answer
 from epp.gateway.request_state import RequestState
-from epp.request_control.incoming import IncomingRequest
+from epp.request_control.incoming import IncomingRequest, has_no_content
 
 if TYPE_CHECKING:
     import asyncio
@@ -186,6 +186,8 @@ class RequestSide(ABC):
 
     def _decide(self, body: bytes | None, *, bodiless: bool = False) -> None:
         self.state = RequestState.DECIDING
+        if body == b"" and has_no_content(self.pending.headers):
+            body, bodiless = None, True
         incoming = self._incoming(body, bodiless=bodiless)
         director = self._context.director
         if director.may_wait(incoming):

@@ -58,10 +58,10 @@ class ResponseSide:
         """Whether the end of the response will come by."""
         return self._policy is not BodyPolicy.UNSEEN
 
-    def headers(self, message: wire.ProcessingRequest) -> None:
-        """Take `response_headers`."""
+    def headers(self, message: wire.ProcessingRequest, headers: Headers) -> None:
+        """Take `response_headers`, which have been read."""
         changes = self._phase.begin(
-            messages.read_headers(message.response_headers.headers),
+            headers,
             served=messages.served_endpoint(message),
             metadata=metadata_of(message),
             policy=self._policy,

@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 
 from epp.framework.errors import Rejection
 from epp.framework.request import TerminationCause
+from epp.gateway import messages
 from epp.gateway.body_messages import (
     REQUEST_BODY,
     RESPONSE_BODY,
@@ -21,7 +22,9 @@ from epp.gateway.kept_request import KeptRequest
 from epp.gateway.modes import BodyMode, StreamModes, stream_modes
 from epp.gateway.rejections import told_too_much
 from epp.gateway.request_state import RequestState
+from epp.gateway.request_texts import read_request
 from epp.gateway.response_side import ResponseSide
+from epp.request_control.response_headers import is_interim
 from epp.request_control.response_rewriting import BodyPolicy
 from epp.transport.streams import Outlet, StatusCode
 from epp.wire import ext_proc_pb2 as wire
@@ -91,7 +94,7 @@ class Transaction:
         if len(message) > _UNCOUNTED_BYTES and not self._count_told(message):
             return
         try:
-            parsed = wire.ProcessingRequest.FromString(message)
+            parsed = read_request(message)
         except DecodeError:
             self._violation("message is not a ProcessingRequest")
             return
@@ -202,7 +205,11 @@ class Transaction:
         if self._response is not None:
             self._context.metrics.message_ignored("response-headers")
             return
-        self._new_response(request).headers(message)
+        headers = messages.read_headers(message.response_headers.headers)
+        if is_interim(headers):
+            self._send((messages.EMPTY_RESPONSE_HEADERS,))
+        else:
+            self._new_response(request).headers(message, headers)
 
     def _response_side(self, request: RequestSide) -> ResponseSide:
         if self._response is None:

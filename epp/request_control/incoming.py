@@ -20,6 +20,8 @@ REWRITE_HEADERS = ("x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
 PATH_HEADERS = (":path", "x-original-path", "x-forwarded-path")
 DEFAULT_PATH = "/v1/completions"
 
+_METHODS_WITHOUT_CONTENT = frozenset((b"GET", b"HEAD", b"OPTIONS", b"DELETE", b"TRACE"))
+
 LONG_BODY = 1024 * 1024
 """Bytes; longer bodies are read in several turns of the event loop."""
 LONG_ENCODED_BODY = 64 * 1024
@@ -86,3 +88,17 @@ def first_header(headers: Headers, names: tuple[str, ...]) -> str | None:
         if name in headers:
             return headers.get(name)
     return None
+
+
+def has_no_content(headers: Headers) -> bool:
+    """Whether an empty body is none at all: some clients and gateways end such requests apart
+    from their headers."""
+    return headers.as_mapping().get(":method") in _METHODS_WITHOUT_CONTENT
+
+
+def opens_tunnel(headers: Headers) -> bool:
+    """Whether what follows the headers is no body that would end: WebSocket, or CONNECT."""
+    method = headers.as_mapping().get(":method")
+    if method == b"GET":
+        return (headers.get("upgrade") or "").lower() == "websocket"
+    return method == b"CONNECT"

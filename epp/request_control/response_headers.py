@@ -45,6 +45,13 @@ def status_of(headers: Headers) -> int:
     return int(status) if status.isascii() and status.isdigit() and len(status) == 3 else 0
 
 
+def is_interim(headers: Headers) -> bool:
+    """Whether these are a 1xx response, behind which the response is yet to come; 101 is the last
+    of HTTP."""
+    status = headers.as_mapping().get(":status", b"")
+    return status[:1] == b"1" and status != b"101"
+
+
 def is_streaming(media_type: str, active: ActiveRequest) -> bool:
     """Whether a stream is coming: by the response's own type; the request's word counts only
     without one (D16)."""

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x65pp/wire/ext_proc.proto\x12\x08\x65pp.wire\x1a\x1cgoogle/protobuf/struct.proto\"<\n\x0bHeaderValue\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c\x12\x11\n\traw_value\x18\x03 \x01(\x0c\"3\n\tHeaderMap\x12&\n\x07headers\x18\x01 \x03(\x0b\x32\x15.epp.wire.HeaderValue\"\xf4\x01\n\x11HeaderValueOption\x12%\n\x06header\x18\x01 \x01(\x0b\x32\x15.epp.wire.HeaderValue\x12?\n\rappend_action\x18\x03 \x01(\x0e\x32(.epp.wire.HeaderValueOption.AppendAction\"w\n\x0c\x41ppendAction\x12\x1b\n\x17\x41PPEND_IF_EXISTS_OR_ADD\x10\x00\x12\x11\n\rADD_IF_ABSENT\x10\x01\x12\x1e\n\x1aOVERWRITE_IF_EXISTS_OR_ADD\x10\x02\x12\x17\n\x13OVERWRITE_IF_EXISTS\x10\x03\"Z\n\x0eHeaderMutation\x12\x30\n\x0bset_headers\x18\x01 \x03(\x0b\x32\x1b.epp.wire.HeaderValueOption\x12\x16\n\x0eremove_headers\x18\x02 \x03(\t\"\x9b\x01\n\x08Metadata\x12?\n\x0f\x66ilter_metadata\x18\x01 \x03(\x0b\x32&.epp.wire.Metadata.FilterMetadataEntry\x1aN\n\x13\x46ilterMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct:\x02\x38\x01\"\xd1\x02\n\x15ProtocolConfiguration\x12G\n\x11request_body_mode\x18\x01 \x01(\x0e\x32,.epp.wire.ProtocolConfiguration.BodySendMode\x12H\n\x12response_body_mode\x18\x02 \x01(\x0e\x32,.epp.wire.ProtocolConfiguration.BodySendMode\x12\x35\n-send_body_without_waiting_for_header_response\x18\x03 \x01(\x08\"n\n\x0c\x42odySendMode\x12\x08\n\x04NONE\x10\x00\x12\x0c\n\x08STREAMED\x10\x01\x12\x0c\n\x08\x42UFFERED\x10\x02\x12\x14\n\x10\x42UFFERED_PARTIAL\x10\x03\x12\x18\n\x14\x46ULL_DUPLEX_STREAMED\x10\x04\x12\x08\n\x04GRPC\x10\x05\"J\n\x0bHttpHeaders\x12$\n\x07headers\x18\x01 \x01(\x0b\x32\x13.epp.wire.HeaderMap\x12\x15\n\rend_of_stream\x18\x03 \x01(\x08\"/\n\x08HttpBody\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12\x15\n\rend_of_stream\x18\x02 \x01(\x08\"5\n\x0cHttpTrailers\x12%\n\x08trailers\x18\x01 \x01(\x0b\x32\x13.epp.wire.HeaderMap\"\xd6\x04\n\x11ProcessingRequest\x12\x30\n\x0frequest_headers\x18\x02 \x01(\x0b\x32\x15.epp.wire.HttpHeadersH\x00\x12\x31\n\x10response_headers\x18\x03 \x01(\x0b\x32\x15.epp.wire.HttpHeadersH\x00\x12*\n\x0crequest_body\x18\x04 \x01(\x0b\x32\x12.epp.wire.HttpBodyH\x00\x12+\n\rresponse_body\x18\x05 \x01(\x0b\x32\x12.epp.wire.HttpBodyH\x00\x12\x32\n\x10request_trailers\x18\x06 \x01(\x0b\x32\x16.epp.wire.HttpTrailersH\x00\x12\x33\n\x11response_trailers\x18\x07 \x01(\x0b\x32\x16.epp.wire.HttpTrailersH\x00\x12,\n\x10metadata_context\x18\x08 \x01(\x0b\x32\x12.epp.wire.Metadata\x12?\n\nattributes\x18\t \x03(\x0b\x32+.epp.wire.ProcessingRequest.AttributesEntry\x12\x1a\n\x12observability_mode\x18\n \x01(\x08\x12\x38\n\x0fprotocol_config\x18\x0b \x01(\x0b\x32\x1f.epp.wire.ProtocolConfiguration\x1aJ\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct:\x02\x38\x01\x42\t\n\x07request\";\n\x14StreamedBodyResponse\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12\x15\n\rend_of_stream\x18\x02 \x01(\x08\"}\n\x0c\x42odyMutation\x12\x0e\n\x04\x62ody\x18\x01 \x01(\x0cH\x00\x12\x14\n\nclear_body\x18\x02 \x01(\x08H\x00\x12;\n\x11streamed_response\x18\x03 \x01(\x0b\x32\x1e.epp.wire.StreamedBodyResponseH\x00\x42\n\n\x08mutation\"\xa7\x02\n\x0e\x43ommonResponse\x12\x37\n\x06status\x18\x01 \x01(\x0e\x32\'.epp.wire.CommonResponse.ResponseStatus\x12\x31\n\x0fheader_mutation\x18\x02 \x01(\x0b\x32\x18.epp.wire.HeaderMutation\x12-\n\rbody_mutation\x18\x03 \x01(\x0b\x32\x16.epp.wire.BodyMutation\x12%\n\x08trailers\x18\x04 \x01(\x0b\x32\x13.epp.wire.HeaderMap\x12\x19\n\x11\x63lear_route_cache\x18\x05 \x01(\x08\"8\n\x0eResponseStatus\x12\x0c\n\x08\x43ONTINUE\x10\x00\x12\x18\n\x14\x43ONTINUE_AND_REPLACE\x10\x01\"=\n\x0fHeadersResponse\x12*\n\x08response\x18\x01 \x01(\x0b\x32\x18.epp.wire.CommonResponse\":\n\x0c\x42odyResponse\x12*\n\x08response\x18\x01 \x01(\x0b\x32\x18.epp.wire.CommonResponse\"E\n\x10TrailersResponse\x12\x31\n\x0fheader_mutation\x18\x01 \x01(\x0b\x32\x18.epp.wire.HeaderMutation\"\x1a\n\nHttpStatus\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\"\x1c\n\nGrpcStatus\x12\x0e\n\x06status\x18\x01 \x01(\r\"\xae\x01\n\x11ImmediateResponse\x12$\n\x06status\x18\x01 \x01(\x0b\x32\x14.epp.wire.HttpStatus\x12)\n\x07headers\x18\x02 \x01(\x0b\x32\x18.epp.wire.HeaderMutation\x12\x0c\n\x04\x62ody\x18\x03 \x01(\x0c\x12)\n\x0bgrpc_status\x18\x04 \x01(\x0b\x32\x14.epp.wire.GrpcStatus\x12\x0f\n\x07\x64\x65tails\x18\x05 \x01(\t\"\xcd\x03\n\x12ProcessingResponse\x12\x34\n\x0frequest_headers\x18\x01 \x01(\x0b\x32\x19.epp.wire.HeadersResponseH\x00\x12\x35\n\x10response_headers\x18\x02 \x01(\x0b\x32\x19.epp.wire.HeadersResponseH\x00\x12.\n\x0crequest_body\x18\x03 \x01(\x0b\x32\x16.epp.wire.BodyResponseH\x00\x12/\n\rresponse_body\x18\x04 \x01(\x0b\x32\x16.epp.wire.BodyResponseH\x00\x12\x36\n\x10request_trailers\x18\x05 \x01(\x0b\x32\x1a.epp.wire.TrailersResponseH\x00\x12\x37\n\x11response_trailers\x18\x06 \x01(\x0b\x32\x1a.epp.wire.TrailersResponseH\x00\x12\x39\n\x12immediate_response\x18\x07 \x01(\x0b\x32\x1b.epp.wire.ImmediateResponseH\x00\x12\x31\n\x10\x64ynamic_metadata\x18\x08 \x01(\x0b\x32\x17.google.protobuf.StructB\n\n\x08responseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x65pp/wire/ext_proc.proto\x12\x08\x65pp.wire\x1a\x1cgoogle/protobuf/struct.proto\"<\n\x0bHeaderValue\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c\x12\x11\n\traw_value\x18\x03 \x01(\x0c\"3\n\tHeaderMap\x12&\n\x07headers\x18\x01 \x03(\x0b\x32\x15.epp.wire.HeaderValue\"\xf4\x01\n\x11HeaderValueOption\x12%\n\x06header\x18\x01 \x01(\x0b\x32\x15.epp.wire.HeaderValue\x12?\n\rappend_action\x18\x03 \x01(\x0e\x32(.epp.wire.HeaderValueOption.AppendAction\"w\n\x0c\x41ppendAction\x12\x1b\n\x17\x41PPEND_IF_EXISTS_OR_ADD\x10\x00\x12\x11\n\rADD_IF_ABSENT\x10\x01\x12\x1e\n\x1aOVERWRITE_IF_EXISTS_OR_ADD\x10\x02\x12\x17\n\x13OVERWRITE_IF_EXISTS\x10\x03\"Z\n\x0eHeaderMutation\x12\x30\n\x0bset_headers\x18\x01 \x03(\x0b\x32\x1b.epp.wire.HeaderValueOption\x12\x16\n\x0eremove_headers\x18\x02 \x03(\t\"\x9b\x01\n\x08Metadata\x12?\n\x0f\x66ilter_metadata\x18\x01 \x03(\x0b\x32&.epp.wire.Metadata.FilterMetadataEntry\x1aN\n\x13\x46ilterMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct:\x02\x38\x01\"\xd1\x02\n\x15ProtocolConfiguration\x12G\n\x11request_body_mode\x18\x01 \x01(\x0e\x32,.epp.wire.ProtocolConfiguration.BodySendMode\x12H\n\x12response_body_mode\x18\x02 \x01(\x0e\x32,.epp.wire.ProtocolConfiguration.BodySendMode\x12\x35\n-send_body_without_waiting_for_header_response\x18\x03 \x01(\x08\"n\n\x0c\x42odySendMode\x12\x08\n\x04NONE\x10\x00\x12\x0c\n\x08STREAMED\x10\x01\x12\x0c\n\x08\x42UFFERED\x10\x02\x12\x14\n\x10\x42UFFERED_PARTIAL\x10\x03\x12\x18\n\x14\x46ULL_DUPLEX_STREAMED\x10\x04\x12\x08\n\x04GRPC\x10\x05\"J\n\x0bHttpHeaders\x12$\n\x07headers\x18\x01 \x01(\x0b\x32\x13.epp.wire.HeaderMap\x12\x15\n\rend_of_stream\x18\x03 \x01(\x08\"/\n\x08HttpBody\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12\x15\n\rend_of_stream\x18\x02 \x01(\x08\"5\n\x0cHttpTrailers\x12%\n\x08trailers\x18\x01 \x01(\x0b\x32\x13.epp.wire.HeaderMap\"\xd6\x04\n\x11ProcessingRequest\x12\x30\n\x0frequest_headers\x18\x02 \x01(\x0b\x32\x15.epp.wire.HttpHeadersH\x00\x12\x31\n\x10response_headers\x18\x03 \x01(\x0b\x32\x15.epp.wire.HttpHeadersH\x00\x12*\n\x0crequest_body\x18\x04 \x01(\x0b\x32\x12.epp.wire.HttpBodyH\x00\x12+\n\rresponse_body\x18\x05 \x01(\x0b\x32\x12.epp.wire.HttpBodyH\x00\x12\x32\n\x10request_trailers\x18\x06 \x01(\x0b\x32\x16.epp.wire.HttpTrailersH\x00\x12\x33\n\x11response_trailers\x18\x07 \x01(\x0b\x32\x16.epp.wire.HttpTrailersH\x00\x12,\n\x10metadata_context\x18\x08 \x01(\x0b\x32\x12.epp.wire.Metadata\x12?\n\nattributes\x18\t \x03(\x0b\x32+.epp.wire.ProcessingRequest.AttributesEntry\x12\x1a\n\x12observability_mode\x18\n \x01(\x08\x12\x38\n\x0fprotocol_config\x18\x0b \x01(\x0b\x32\x1f.epp.wire.ProtocolConfiguration\x1aJ\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct:\x02\x38\x01\x42\t\n\x07request\"\xd3\x01\n\x14RawProcessingRequest\x12/\n\x10metadata_context\x18\x08 \x01(\x0b\x32\x15.epp.wire.RawMetadata\x12\x42\n\nattributes\x18\t \x03(\x0b\x32..epp.wire.RawProcessingRequest.AttributesEntry\x1a\x46\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\"\n\x05value\x18\x02 \x01(\x0b\x32\x13.epp.wire.RawStruct:\x02\x38\x01\"\x9d\x01\n\x0bRawMetadata\x12\x42\n\x0f\x66ilter_metadata\x18\x01 \x03(\x0b\x32).epp.wire.RawMetadata.FilterMetadataEntry\x1aJ\n\x13\x46ilterMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\"\n\x05value\x18\x02 \x01(\x0b\x32\x13.epp.wire.RawStruct:\x02\x38\x01\"\x7f\n\tRawStruct\x12/\n\x06\x66ields\x18\x01 \x03(\x0b\x32\x1f.epp.wire.RawStruct.FieldsEntry\x1a\x41\n\x0b\x46ieldsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.epp.wire.RawValue:\x02\x38\x01\"\x85\x01\n\x08RawValue\x12\x16\n\x0cstring_value\x18\x03 \x01(\x0cH\x00\x12+\n\x0cstruct_value\x18\x05 \x01(\x0b\x32\x13.epp.wire.RawStructH\x00\x12,\n\nlist_value\x18\x06 \x01(\x0b\x32\x16.epp.wire.RawListValueH\x00\x42\x06\n\x04kind\"2\n\x0cRawListValue\x12\"\n\x06values\x18\x01 \x03(\x0b\x32\x12.epp.wire.RawValue\";\n\x14StreamedBodyResponse\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12\x15\n\rend_of_stream\x18\x02 \x01(\x08\"}\n\x0c\x42odyMutation\x12\x0e\n\x04\x62ody\x18\x01 \x01(\x0cH\x00\x12\x14\n\nclear_body\x18\x02 \x01(\x08H\x00\x12;\n\x11streamed_response\x18\x03 \x01(\x0b\x32\x1e.epp.wire.StreamedBodyResponseH\x00\x42\n\n\x08mutation\"\xa7\x02\n\x0e\x43ommonResponse\x12\x37\n\x06status\x18\x01 \x01(\x0e\x32\'.epp.wire.CommonResponse.ResponseStatus\x12\x31\n\x0fheader_mutation\x18\x02 \x01(\x0b\x32\x18.epp.wire.HeaderMutation\x12-\n\rbody_mutation\x18\x03 \x01(\x0b\x32\x16.epp.wire.BodyMutation\x12%\n\x08trailers\x18\x04 \x01(\x0b\x32\x13.epp.wire.HeaderMap\x12\x19\n\x11\x63lear_route_cache\x18\x05 \x01(\x08\"8\n\x0eResponseStatus\x12\x0c\n\x08\x43ONTINUE\x10\x00\x12\x18\n\x14\x43ONTINUE_AND_REPLACE\x10\x01\"=\n\x0fHeadersResponse\x12*\n\x08response\x18\x01 \x01(\x0b\x32\x18.epp.wire.CommonResponse\":\n\x0c\x42odyResponse\x12*\n\x08response\x18\x01 \x01(\x0b\x32\x18.epp.wire.CommonResponse\"E\n\x10TrailersResponse\x12\x31\n\x0fheader_mutation\x18\x01 \x01(\x0b\x32\x18.epp.wire.HeaderMutation\"\x1a\n\nHttpStatus\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\"\x1c\n\nGrpcStatus\x12\x0e\n\x06status\x18\x01 \x01(\r\"\xae\x01\n\x11ImmediateResponse\x12$\n\x06status\x18\x01 \x01(\x0b\x32\x14.epp.wire.HttpStatus\x12)\n\x07headers\x18\x02 \x01(\x0b\x32\x18.epp.wire.HeaderMutation\x12\x0c\n\x04\x62ody\x18\x03 \x01(\x0c\x12)\n\x0bgrpc_status\x18\x04 \x01(\x0b\x32\x14.epp.wire.GrpcStatus\x12\x0f\n\x07\x64\x65tails\x18\x05 \x01(\t\"\xcd\x03\n\x12ProcessingResponse\x12\x34\n\x0frequest_headers\x18\x01 \x01(\x0b\x32\x19.epp.wire.HeadersResponseH\x00\x12\x35\n\x10response_headers\x18\x02 \x01(\x0b\x32\x19.epp.wire.HeadersResponseH\x00\x12.\n\x0crequest_body\x18\x03 \x01(\x0b\x32\x16.epp.wire.BodyResponseH\x00\x12/\n\rresponse_body\x18\x04 \x01(\x0b\x32\x16.epp.wire.BodyResponseH\x00\x12\x36\n\x10request_trailers\x18\x05 \x01(\x0b\x32\x1a.epp.wire.TrailersResponseH\x00\x12\x37\n\x11response_trailers\x18\x06 \x01(\x0b\x32\x1a.epp.wire.TrailersResponseH\x00\x12\x39\n\x12immediate_response\x18\x07 \x01(\x0b\x32\x1b.epp.wire.ImmediateResponseH\x00\x12\x31\n\x10\x64ynamic_metadata\x18\x08 \x01(\x0b\x32\x17.google.protobuf.StructB\n\n\x08responseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,6 +36,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_METADATA_FILTERMETADATAENTRY']._serialized_options = b'8\001'
   _globals['_PROCESSINGREQUEST_ATTRIBUTESENTRY']._loaded_options = None
   _globals['_PROCESSINGREQUEST_ATTRIBUTESENTRY']._serialized_options = b'8\001'
+  _globals['_RAWPROCESSINGREQUEST_ATTRIBUTESENTRY']._loaded_options = None
+  _globals['_RAWPROCESSINGREQUEST_ATTRIBUTESENTRY']._serialized_options = b'8\001'
+  _globals['_RAWMETADATA_FILTERMETADATAENTRY']._loaded_options = None
+  _globals['_RAWMETADATA_FILTERMETADATAENTRY']._serialized_options = b'8\001'
+  _globals['_RAWSTRUCT_FIELDSENTRY']._loaded_options = None
+  _globals['_RAWSTRUCT_FIELDSENTRY']._serialized_options = b'8\001'
   _globals['_HEADERVALUE']._serialized_start=67
   _globals['_HEADERVALUE']._serialized_end=127
   _globals['_HEADERMAP']._serialized_start=129
@@ -64,26 +70,42 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PROCESSINGREQUEST']._serialized_end=1798
   _globals['_PROCESSINGREQUEST_ATTRIBUTESENTRY']._serialized_start=1713
   _globals['_PROCESSINGREQUEST_ATTRIBUTESENTRY']._serialized_end=1787
-  _globals['_STREAMEDBODYRESPONSE']._serialized_start=1800
-  _globals['_STREAMEDBODYRESPONSE']._serialized_end=1859
-  _globals['_BODYMUTATION']._serialized_start=1861
-  _globals['_BODYMUTATION']._serialized_end=1986
-  _globals['_COMMONRESPONSE']._serialized_start=1989
-  _globals['_COMMONRESPONSE']._serialized_end=2284
-  _globals['_COMMONRESPONSE_RESPONSESTATUS']._serialized_start=2228
-  _globals['_COMMONRESPONSE_RESPONSESTATUS']._serialized_end=2284
-  _globals['_HEADERSRESPONSE']._serialized_start=2286
-  _globals['_HEADERSRESPONSE']._serialized_end=2347
-  _globals['_BODYRESPONSE']._serialized_start=2349
-  _globals['_BODYRESPONSE']._serialized_end=2407
-  _globals['_TRAILERSRESPONSE']._serialized_start=2409
-  _globals['_TRAILERSRESPONSE']._serialized_end=2478
-  _globals['_HTTPSTATUS']._serialized_start=2480
-  _globals['_HTTPSTATUS']._serialized_end=2506
-  _globals['_GRPCSTATUS']._serialized_start=2508
-  _globals['_GRPCSTATUS']._serialized_end=2536
-  _globals['_IMMEDIATERESPONSE']._serialized_start=2539
-  _globals['_IMMEDIATERESPONSE']._serialized_end=2713
-  _globals['_PROCESSINGRESPONSE']._serialized_start=2716
-  _globals['_PROCESSINGRESPONSE']._serialized_end=3177
+  _globals['_RAWPROCESSINGREQUEST']._serialized_start=1801
+  _globals['_RAWPROCESSINGREQUEST']._serialized_end=2012
+  _globals['_RAWPROCESSINGREQUEST_ATTRIBUTESENTRY']._serialized_start=1942
+  _globals['_RAWPROCESSINGREQUEST_ATTRIBUTESENTRY']._serialized_end=2012
+  _globals['_RAWMETADATA']._serialized_start=2015
+  _globals['_RAWMETADATA']._serialized_end=2172
+  _globals['_RAWMETADATA_FILTERMETADATAENTRY']._serialized_start=2098
+  _globals['_RAWMETADATA_FILTERMETADATAENTRY']._serialized_end=2172
+  _globals['_RAWSTRUCT']._serialized_start=2174
+  _globals['_RAWSTRUCT']._serialized_end=2301
+  _globals['_RAWSTRUCT_FIELDSENTRY']._serialized_start=2236
+  _globals['_RAWSTRUCT_FIELDSENTRY']._serialized_end=2301
+  _globals['_RAWVALUE']._serialized_start=2304
+  _globals['_RAWVALUE']._serialized_end=2437
+  _globals['_RAWLISTVALUE']._serialized_start=2439
+  _globals['_RAWLISTVALUE']._serialized_end=2489
+  _globals['_STREAMEDBODYRESPONSE']._serialized_start=2491
+  _globals['_STREAMEDBODYRESPONSE']._serialized_end=2550
+  _globals['_BODYMUTATION']._serialized_start=2552
+  _globals['_BODYMUTATION']._serialized_end=2677
+  _globals['_COMMONRESPONSE']._serialized_start=2680
+  _globals['_COMMONRESPONSE']._serialized_end=2975
+  _globals['_COMMONRESPONSE_RESPONSESTATUS']._serialized_start=2919
+  _globals['_COMMONRESPONSE_RESPONSESTATUS']._serialized_end=2975
+  _globals['_HEADERSRESPONSE']._serialized_start=2977
+  _globals['_HEADERSRESPONSE']._serialized_end=3038
+  _globals['_BODYRESPONSE']._serialized_start=3040
+  _globals['_BODYRESPONSE']._serialized_end=3098
+  _globals['_TRAILERSRESPONSE']._serialized_start=3100
+  _globals['_TRAILERSRESPONSE']._serialized_end=3169
+  _globals['_HTTPSTATUS']._serialized_start=3171
+  _globals['_HTTPSTATUS']._serialized_end=3197
+  _globals['_GRPCSTATUS']._serialized_start=3199
+  _globals['_GRPCSTATUS']._serialized_end=3227
+  _globals['_IMMEDIATERESPONSE']._serialized_start=3230
+  _globals['_IMMEDIATERESPONSE']._serialized_end=3404
+  _globals['_PROCESSINGRESPONSE']._serialized_start=3407
+  _globals['_PROCESSINGRESPONSE']._serialized_end=3868
 # @@protoc_insertion_point(module_scope)

@@ -140,6 +140,63 @@ class ProcessingRequest(_message.Message):
     protocol_config: ProtocolConfiguration
     def __init__(self, request_headers: _Optional[_Union[HttpHeaders, _Mapping]] = ..., response_headers: _Optional[_Union[HttpHeaders, _Mapping]] = ..., request_body: _Optional[_Union[HttpBody, _Mapping]] = ..., response_body: _Optional[_Union[HttpBody, _Mapping]] = ..., request_trailers: _Optional[_Union[HttpTrailers, _Mapping]] = ..., response_trailers: _Optional[_Union[HttpTrailers, _Mapping]] = ..., metadata_context: _Optional[_Union[Metadata, _Mapping]] = ..., attributes: _Optional[_Mapping[str, _struct_pb2.Struct]] = ..., observability_mode: _Optional[bool] = ..., protocol_config: _Optional[_Union[ProtocolConfiguration, _Mapping]] = ...) -> None: ...
 
+class RawProcessingRequest(_message.Message):
+    __slots__ = ("metadata_context", "attributes")
+    class AttributesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: RawStruct
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[RawStruct, _Mapping]] = ...) -> None: ...
+    METADATA_CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    metadata_context: RawMetadata
+    attributes: _containers.MessageMap[str, RawStruct]
+    def __init__(self, metadata_context: _Optional[_Union[RawMetadata, _Mapping]] = ..., attributes: _Optional[_Mapping[str, RawStruct]] = ...) -> None: ...
+
+class RawMetadata(_message.Message):
+    __slots__ = ("filter_metadata",)
+    class FilterMetadataEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: RawStruct
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[RawStruct, _Mapping]] = ...) -> None: ...
+    FILTER_METADATA_FIELD_NUMBER: _ClassVar[int]
+    filter_metadata: _containers.MessageMap[str, RawStruct]
+    def __init__(self, filter_metadata: _Optional[_Mapping[str, RawStruct]] = ...) -> None: ...
+
+class RawStruct(_message.Message):
+    __slots__ = ("fields",)
+    class FieldsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: RawValue
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[RawValue, _Mapping]] = ...) -> None: ...
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    fields: _containers.MessageMap[str, RawValue]
+    def __init__(self, fields: _Optional[_Mapping[str, RawValue]] = ...) -> None: ...
+
+class RawValue(_message.Message):
+    __slots__ = ("string_value", "struct_value", "list_value")
+    STRING_VALUE_FIELD_NUMBER: _ClassVar[int]
+    STRUCT_VALUE_FIELD_NUMBER: _ClassVar[int]
+    LIST_VALUE_FIELD_NUMBER: _ClassVar[int]
+    string_value: bytes
+    struct_value: RawStruct
+    list_value: RawListValue
+    def __init__(self, string_value: _Optional[bytes] = ..., struct_value: _Optional[_Union[RawStruct, _Mapping]] = ..., list_value: _Optional[_Union[RawListValue, _Mapping]] = ...) -> None: ...
+
+class RawListValue(_message.Message):
+    __slots__ = ("values",)
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    values: _containers.RepeatedCompositeFieldContainer[RawValue]
+    def __init__(self, values: _Optional[_Iterable[_Union[RawValue, _Mapping]]] = ...) -> None: ...
+
 class StreamedBodyResponse(_message.Message):
     __slots__ = ("body", "end_of_stream")
     BODY_FIELD_NUMBER: _ClassVar[int]

@@ -17,7 +17,8 @@ from epp.plugins.parsers.passthrough import PassthroughParser
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.hooks import Hooks
 from epp.transport.grpc_aio import MessageLimits
-from tests.fakes.pickers.gateway_client import COMPLETIONS, Answer
+from epp.wire import ext_proc_pb2 as wire
+from tests.fakes.pickers.gateway_client import COMPLETIONS, Answer, header_map, processing_request
 from tests.fakes.pickers.picker import Picker, running_picker
 
 ONE = "10.0.0.1:8000"
@@ -154,6 +155,55 @@ async def test_ipv6_destinations_are_bracketed() -> None:
         assert_picked(await exchange.answer(), "[fd00::1]:8000")
         exchange.cancel()
         await picker.settled()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{":method": "GET", "upgrade": "WebSocket"}, {":method": "CONNECT"}],
+    ids=["WebSocket", "CONNECT"],
+)
+async def test_a_tunnel_is_routed_at_once_and_lets_pass_what_comes(
+    picker: Picker, headers: dict[str, str]
+) -> None:
+    exchange = picker.exchange()
+    await exchange.request_headers({**COMPLETIONS, ":path": "/v1/realtime", **headers})
+    assert_picked(await exchange.answer())
+    await exchange.response_headers({":status": "101"})
+    await exchange.answer()
+    for piece in (b"a frame", b"another"):
+        await exchange.request_body(piece)
+        assert (await exchange.answer()).body == piece
+        await exchange.response_body(piece)
+        assert (await exchange.answer()).body == piece
+    assert picker.in_flight == {ONE: 1}
+    exchange.cancel()
+
+
+async def test_an_upgrade_that_is_no_tunnel_is_read_as_any_request(picker: Picker) -> None:
+    exchange = picker.exchange()
+    await exchange.request_headers({**COMPLETIONS, "upgrade": "h2c"})
+    await exchange.request_body(b"{}", end=True)
+    assert (await exchange.answer()).status == 400
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "DELETE"])
+async def test_an_empty_body_of_a_method_without_one_is_none(picker: Picker, method: str) -> None:
+    exchange = picker.exchange()
+    await exchange.request_headers({**COMPLETIONS, ":method": method})
+    await exchange.request_body(b"", end=True)
+    head, body = await exchange.answers(2)
+    assert_picked(head)
+    assert (body.body, body.end) == (b"", True)
+    exchange.cancel()
+
+
+async def test_half_a_surrogate_pair_in_a_body_is_routed_unchanged(picker: Picker) -> None:
+    body = b'{"model":"m","messages":[{"role":"user","content":"cut \\ud83d"}],"user":"\\udc00"}'
+    exchange = picker.exchange()
+    await exchange.post(body, {":path": "/v1/chat/completions"})
+    assert_picked(await exchange.answer())
+    assert (await exchange.answer()).body == body
+    exchange.cancel()
 
 
 async def test_trailers_end_the_body(picker: Picker) -> None:
@@ -447,17 +497,33 @@ async def test_header_bytes_that_are_not_utf8_never_fail_a_request(picker: Picke
     exchange.cancel()
 
 
-async def test_header_values_are_read_from_value_where_raw_value_is_empty(picker: Picker) -> None:
-    from epp.wire import ext_proc_pb2 as wire
+@pytest.mark.parametrize("field", ["attributes", "metadata_context"])
+async def test_texts_beside_the_headers_that_are_not_utf8_never_fail_a_request(
+    picker: Picker, field: str
+) -> None:
+    message = processing_request("request_headers", headers=header_map(COMPLETIONS))
+    struct = wire.RawStruct(fields={"request.id": wire.RawValue(string_value=b"t\xff")})
+    beside = wire.RawProcessingRequest()
+    if field == "attributes":
+        beside.attributes["envoy.filters.http.ext_proc"].CopyFrom(struct)
+    else:
+        beside.metadata_context.filter_metadata["envoy.lb"].CopyFrom(struct)
+    exchange = picker.exchange()
+    await exchange.send_bytes(message.SerializeToString() + beside.SerializeToString())
+    await exchange.request_body(BODY, end=True)
+    assert await exchange.picked() == ONE
+    exchange.cancel()
 
-    header_map = wire.HeaderMap(
+
+async def test_header_values_are_read_from_value_where_raw_value_is_empty(picker: Picker) -> None:
+    headers = wire.HeaderMap(
         headers=[
             wire.HeaderValue(key=":path", value=b"/v1/chat/completions"),
             wire.HeaderValue(key="x-request-id", raw_value=b"t-1"),
         ]
     )
     exchange = picker.exchange()
-    await exchange.send("request_headers", headers=header_map)
+    await exchange.send("request_headers", headers=headers)
     await exchange.request_body(BODY, end=True)
     assert (await exchange.answer()).status == 400
     await picker.settled()

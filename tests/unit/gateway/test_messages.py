@@ -38,11 +38,10 @@ def test_a_decision_names_the_trace_that_is_given_beside_the_destination(
         assert answer.kind == ("request_headers" if on_headers else "request_body")
 
 
-def test_hop_by_hop_and_pseudo_headers_are_never_set() -> None:
+def test_hop_by_hop_and_pseudo_headers_are_neither_set_nor_removed() -> None:
     mutation = wire.HeaderMutation()
-    messages.fill_mutation(
-        mutation, {"transfer-encoding": b"chunked", ":path": b"/x", "x-a": b"1", "x-b": None}
-    )
+    ours = {"transfer-encoding": b"chunked", ":path": b"/x", "te": None, ":method": None}
+    messages.fill_mutation(mutation, {**ours, "x-a": b"1", "x-b": None})
     assert [option.header.key for option in mutation.set_headers] == ["x-a"]
     assert list(mutation.remove_headers) == ["x-b"]
 
