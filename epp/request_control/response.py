@@ -113,7 +113,7 @@ class ResponsePhase:
         context.body_hooks.notify(active)
         if response.body_is_seen and is_readable(headers):
             self._reader = self._new_reader(active, streaming=streaming)
-            self._rewriter = model_rewriter(active, media_type, policy)
+            self._rewriter = model_rewriter(active, media_type, policy, streaming=streaming)
             self.rewrites = self._rewriter is not None
         changes = dict(response.headers.changes)
         if self._rewriter is not None and policy is not BodyPolicy.WHOLE:

@@ -26,7 +26,7 @@ class BodyPolicy(Enum):
 
 
 def model_rewriter(
-    active: ActiveRequest, media_type: str, policy: BodyPolicy
+    active: ActiveRequest, media_type: str, policy: BodyPolicy, *, streaming: bool
 ) -> ModelRewriter | None:
     """What turns the model name of a response back; None: it stays as it is."""
     target, incoming = active.request.target_model, active.request.incoming_model
@@ -34,8 +34,9 @@ def model_rewriter(
         return None
     if policy is BodyPolicy.AT_ONCE:
         return ChunkModelRewriter(target, incoming)
-    if "text/event-stream" in media_type:
+    if streaming:
         return SseModelRewriter(target, incoming)
-    if "json" in media_type:
+    # Lines of JSON, one document each, are a stream that can't be held until it ends.
+    if media_type.partition(";")[0].rstrip().endswith(("/json", "+json")):
         return JsonModelRewriter(target, incoming)
     return None

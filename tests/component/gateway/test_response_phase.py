@@ -184,6 +184,18 @@ async def test_the_debug_header_and_the_served_endpoint_are_opt_in() -> None:
         await picker.settled()
 
 
+async def test_an_interim_response_is_answered_and_is_not_the_response(
+    picker: Picker, picked: Exchange
+) -> None:
+    for status in ("100", "103"):
+        await picked.response_headers({":status": status, "link": "</style.css>"})
+        assert await picked.answer() == Answer(kind="response_headers")
+    await picked.response_headers(JSON)
+    assert await picked.answer() == Answer(kind="response_headers")
+    await echoed(picked, [b'{"usage":%b}' % USAGE])
+    assert picker.metric(TOKENS.format("output")) == 10
+
+
 async def test_a_response_of_headers_alone_completes(picker: Picker, picked: Exchange) -> None:
     await picked.response_headers({":status": "204"}, end=True)
     assert (await picked.answer()).kind == "response_headers"
@@ -245,6 +257,27 @@ async def test_the_model_name_of_events_is_turned_back_also_when_it_is_split(
             break
     assert got == b'data: {"model":"m","text":"m-v2 says \\"model\\":\\"m-v2\\""}\n\n'
     await exchange.half_close()
+
+
+async def test_without_a_content_type_the_request_says_whether_events_come(picker: Picker) -> None:
+    exchange = picker.exchange()
+    body = b'{"model":"m","prompt":"a","stream":true}'
+    await exchange.post(body, {"x-llm-d-model-name-rewrite": "m-v2"})
+    await exchange.picked()
+    await exchange.response_headers({":status": "200"})
+    await exchange.answer()
+    await exchange.response_body(b'data: {"model":"m-v2"}\n\n')
+    assert (await exchange.answer()).body == b'data: {"model":"m"}\n\n'
+    exchange.cancel()
+
+
+@pytest.mark.parametrize("kind", ["application/x-ndjson", "application/jsonl"])
+async def test_lines_of_json_are_not_held_until_the_last_one(picker: Picker, kind: str) -> None:
+    exchange = await rewritten(picker)
+    await exchange.response_headers({":status": "200", "content-type": kind})
+    await exchange.answer()
+    await echoed(exchange, [b'{"done":false}\n', b'{"done":true}\n'])
+    exchange.cancel()
 
 
 async def test_the_model_name_of_json_is_turned_back(picker: Picker) -> None:
