@@ -48,6 +48,13 @@ class Case:
         return self.options.pool.namespace
 
     @property
+    def why_no_cluster(self) -> str:
+        """Why there is no `client`, where there is none."""
+        if self.options.pool.is_in_cluster:
+            return "the API server can't be asked"
+        return "no pool of a cluster is asked for"
+
+    @property
     def failure_mode(self) -> FailureMode | None:
         """What holds for the gateway: what the flag says is for the picker alone."""
         return self.pool.failure_mode if self.pool is not None else None

@@ -31,7 +31,7 @@ class _Version(msgspec.Struct, frozen=True, rename="camel"):
 async def look_at_cluster(case: Case, now: Callable[[], float] = time.time) -> Iterable[Finding]:
     """The API server: reachable, and which one; its clock."""
     if not case.options.pool.is_in_cluster:
-        return [skipped(CLUSTER, "no pool of a cluster is asked for")]
+        return [skipped(CLUSTER, case.why_no_cluster)]
     options = case.options
     try:
         client = await KubeClient.connect(options.kubeconfig, options.kube_context or None)

@@ -52,7 +52,7 @@ class _Review(msgspec.Struct, frozen=True):
 async def look_at_permissions(case: Case) -> Iterable[Finding]:
     """Each right the picker needs with these flags."""
     if case.client is None:
-        return [skipped(PERMISSIONS, "the API server can't be asked")]
+        return [skipped(PERMISSIONS, case.why_no_cluster)]
     rights = list(needed_rights(case))
     try:
         granted = [await _is_granted(case, case.client, right) for right in rights]

@@ -60,7 +60,9 @@ class _Slices(msgspec.Struct, frozen=True):
 async def look_at_picker_reference(case: Case) -> Iterable[Finding]:
     """The Service of the `endpointPickerRef`, its port, and who is ready behind it."""
     reference = case.reference
-    if case.client is None or reference is None:
+    if case.client is None:
+        return [skipped(PICKER_REFERENCE, case.why_no_cluster)]
+    if reference is None:
         return [skipped(PICKER_REFERENCE, "the pool names no picker, or can't be read")]
     if reference.kind != "Service":
         text = f"the picker is a {reference.kind}, which only its gateway understands"

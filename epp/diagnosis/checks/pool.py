@@ -48,7 +48,7 @@ async def look_at_pool(case: Case) -> Iterable[Finding]:
         text = "no pool is named: nothing of pool and endpoints is checked"
         return [warning(POOL, text, "--pool-name, --endpoint-selector or --pool-file")]
     if case.client is None:
-        return [skipped(POOL, "the API server can't be asked")]
+        return [skipped(POOL, case.why_no_cluster)]
     return await _pool_of_cluster(case, case.client.server)
 
 
