@@ -28,6 +28,10 @@ class Tracing:
         self.tracer = Tracer(export, ratio)
         self._export = export
 
+    def lost(self) -> Mapping[str, int]:
+        """How many spans no collector got, by reason."""
+        return self._export.lost()
+
     async def close(self) -> None:
         """Send what is left, as far as it is taken soon."""
         await asyncio.to_thread(self._export.close)

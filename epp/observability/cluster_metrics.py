@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from epp.observability import metric_catalogue as catalogue
-from epp.observability.instruments import ComputedGauges, FamilySet
+from epp.observability.instruments import Computed, FamilySet
 
 _REFUSALS = ("no-token", "invalid-token", "forbidden", "review-failed", "too-many-reviews")
 
@@ -31,7 +31,7 @@ class ClusterMetrics:
             self._events_written.labels((outcome,))
         for reason in _REFUSALS:
             self._scrapes_refused.labels((reason,))
-        self.last_contact = ComputedGauges(catalogue.INFORMER_LAST_CONTACT, self._ages)
+        self.last_contact = Computed(catalogue.INFORMER_LAST_CONTACT, self._ages)
 
     def synced(self, resource: str, is_synced: bool) -> None:
         """Whether everything the API server knows has been told at least once."""

@@ -160,13 +160,14 @@ class Family(Generic[S]):
         return (OTHER,) * len(values)
 
 
-class ComputedGauges:
-    """Reads like a family of gauges; the values are asked for whenever the page is written."""
+class Computed:
+    """Reads like a family of gauges or counters that somebody else keeps; they are asked for
+    whenever the page is written."""
 
     __slots__ = ("_read", "spec")
 
     def __init__(
-        self, spec: GaugeSpec, read: Callable[[], Mapping[tuple[str, ...], float]]
+        self, spec: GaugeSpec | CounterSpec, read: Callable[[], Mapping[tuple[str, ...], float]]
     ) -> None:
         self.spec = spec
         self._read = read

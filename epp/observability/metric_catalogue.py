@@ -417,6 +417,12 @@ INFORMER_REPAIRS = CounterSpec(
     help="[ALPHA] Changes found by reading everything that a watch should have told. Not 0: a bug.",
     labels=("resource",),
 )
+SPANS_LOST = CounterSpec(
+    name="epp_spans_lost_total",
+    help="[ALPHA] Spans of traces that were lost: the queue was full, or the collector did not take"
+    " them; absent without tracing.",
+    labels=("reason",),
+)
 GAUGE_UNDERFLOWS = CounterSpec(
     name="epp_gauge_underflows_total",
     help="[ALPHA] Decrements that would have taken a gauge below zero. Not 0: a bug of ours.",
@@ -504,6 +510,7 @@ CATALOGUE = (
             READY,
             ENDPOINTS,
             UNMATCHED_PODS,
+            SPANS_LOST,
             GAUGE_UNDERFLOWS,
         ),
     ),

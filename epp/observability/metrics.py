@@ -8,7 +8,7 @@ Nothing here is global, so a process may hold several of these.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -22,7 +22,7 @@ from epp.observability.answer_metrics import AnswerMetrics
 from epp.observability.cluster_metrics import ClusterMetrics
 from epp.observability.deprecated_twins import TwinFamily
 from epp.observability.exposition import Readable
-from epp.observability.instruments import ComputedGauges, FamilySet
+from epp.observability.instruments import Computed, FamilySet
 from epp.observability.plugin_metrics import PluginMetrics
 from epp.observability.pool_metrics import PoolMetrics
 from epp.observability.request_metrics import RequestMetrics
@@ -46,6 +46,7 @@ class Metrics:
         stream_metrics: bool = False,
         unmatched_pods: Callable[[], int] = lambda: 0,
         tasks: Callable[[], int] = lambda: 0,
+        lost_spans: Callable[[], Mapping[str, int]] = dict,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         build = FamilySet(catalogue.GAUGE_UNDERFLOWS)
@@ -98,11 +99,15 @@ class Metrics:
         """Series that configured plugins own."""
         self._start_at_zero()
 
-        unmatched = ComputedGauges(catalogue.UNMATCHED_PODS, lambda: {(): unmatched_pods()})
+        unmatched = Computed(catalogue.UNMATCHED_PODS, lambda: {(): unmatched_pods()})
         self._families: list[Readable] = [
             *build.families,
             unmatched,
-            ComputedGauges(catalogue.ASYNCIO_TASKS, lambda: {(): tasks()}),
+            Computed(catalogue.ASYNCIO_TASKS, lambda: {(): tasks()}),
+            Computed(
+                catalogue.SPANS_LOST,
+                lambda: {(reason,): count for reason, count in lost_spans().items()},
+            ),
             self.cluster.last_contact,
             self.pool.queue_sizes,
         ]

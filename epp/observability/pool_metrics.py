@@ -13,7 +13,7 @@ from epp.observability import metric_catalogue as catalogue
 from epp.observability.deprecated_twins import twin_spec
 from epp.observability.instruments import (
     MAX_SERIES_PER_FAMILY,
-    ComputedGauges,
+    Computed,
     Family,
     FamilySet,
     Gauge,
@@ -42,9 +42,9 @@ class PoolMetrics:
         self._size = 0
         self._scraped: Callable[[], Sequence[Endpoint]] | None = None
         spec = catalogue.PER_ENDPOINT_QUEUE_SIZE
-        self.queue_sizes = ComputedGauges(spec, self._queue_sizes)
+        self.queue_sizes = Computed(spec, self._queue_sizes)
         """Of each endpoint whose metrics are scraped, as of now."""
-        self.queue_sizes_twin = ComputedGauges(_former(spec), self._queue_sizes)
+        self.queue_sizes_twin = Computed(_former(spec), self._queue_sizes)
         """The same under its former name."""
 
     def changed(self, name: str, endpoints: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
@@ -19,6 +19,7 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 
 from epp.tracing.export_watch import SdkLog, WatchedExporter
 from epp.tracing.settings import Exporter, Protocol
+from epp.tracing.span_losses import SpanLosses
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -49,9 +50,9 @@ class Export:
         self._resource = _resource(version)
         self._scope = InstrumentationScope("epp", version)
         self._sdk_log = SdkLog()
-        exporter = _exporter(settings)
-        self._exporter = WatchedExporter(exporter, settings.endpoint, self._sdk_log)
-        batches = settings.batches
+        exporter, batches = _exporter(settings), settings.batches
+        self._losses = SpanLosses(batches.queue)
+        self._exporter = WatchedExporter(exporter, settings.endpoint, self._sdk_log, self._losses)
         self._processor = BatchSpanProcessor(
             self._exporter,
             max_queue_size=batches.queue,
@@ -68,7 +69,12 @@ class Export:
             contexts[remote_parent] = SpanContext(trace_id, remote_parent, True, _SAMPLED)
         epoch = time.time_ns() - int(self._now() * 1e9)
         for span in spans:
+            self._losses.put()
             self._processor.on_end(self._readable(span, contexts, epoch))
+
+    def lost(self) -> Mapping[str, int]:
+        """How many spans no collector got, by reason."""
+        return self._losses.by_reason()
 
     def _readable(self, span: Span, contexts: dict[int, SpanContext], epoch: int) -> ReadableSpan:
         # Made whole, rather than started and ended by a tracer of the SDK: 3 µs a span, not 19.

@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from epp.support.safe_text import printable
 from epp.support.wordless import kind_of
 from epp.tracing.collector_url import shown_url, without_secrets
+from epp.tracing.span_losses import SpanLosses
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -67,12 +68,14 @@ class WatchedExporter(SpanExporter):
         exporter: SpanExporter,
         endpoint: str,
         sdk_log: SdkLog,
+        losses: SpanLosses,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._exporter = exporter
         self._endpoint = endpoint
         self._collector = shown_url(endpoint)
         self._sdk_log = sdk_log
+        self._losses = losses
         self._now = now
         self._takes = True
         self._lost = 0
@@ -81,12 +84,14 @@ class WatchedExporter(SpanExporter):
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send a batch."""
+        self._losses.taken_out(len(spans))
         if self._takes:
             self._sdk_log.reason = ""
         result = self._sent(spans)
         takes = result is SpanExportResult.SUCCESS
         if not takes:
             self._lost += len(spans)
+            self._losses.refused(len(spans))
         if takes is not self._takes:
             self._takes = takes
             self._tell()

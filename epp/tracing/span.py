@@ -35,6 +35,9 @@ class SpanSink(Protocol):
 class ClosableSink(SpanSink, Protocol):
     """Takes spans until it is closed."""
 
+    def lost(self) -> Mapping[str, int]:
+        """How many were lost since the start, by reason."""
+
     def close(self) -> None:
         """Send what is left, as far as it is taken soon; waits."""
 

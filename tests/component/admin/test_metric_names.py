@@ -232,6 +232,7 @@ OURS = [
     ("informer_repairs_total", "counter", "resource"),
     ("metrics_port_rejections_total", "counter", "reason"),
     ("kubernetes_events_total", "counter", "outcome"),
+    ("spans_lost_total", "counter", "reason"),
 ]
 TABLE = [
     *(
@@ -250,7 +251,12 @@ TABLE = [
 
 
 def everything_happened_once() -> Metrics:
-    metrics = Metrics(commit="c", build_ref="b", stream_metrics=True)
+    metrics = Metrics(
+        commit="c",
+        build_ref="b",
+        stream_metrics=True,
+        lost_spans=lambda: {"queue-full": 1, "not-taken": 2},
+    )
     request = metrics.request("m", "t", "f", 0)
     request.admitted(1)
     request.running_started()

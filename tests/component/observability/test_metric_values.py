@@ -31,6 +31,7 @@ from epp.gateway.overload import OverloadLimits
 from epp.kubernetes.access_reviews import KubeAccessReviews
 from epp.observability.metric_catalogue import CATALOGUE
 from epp.observability.metrics import Metrics
+from tests.fakes.collector import http_collector
 from tests.fakes.eventually import eventually
 from tests.fakes.kubernetes.api import FakeKubeApi
 from tests.fakes.kubernetes.objects import inference_pool, pod, pod_status
@@ -709,6 +710,24 @@ async def a_pool_without_endpoints_that_tells_of_it(folder: Path) -> AsyncIterat
             emit_events=True,
         )
         async with running(options) as (_, ports):
+            yield ports.metrics
+
+
+@scenario("""
+    epp_spans_lost_total{reason="not-taken"} 6
+    epp_spans_lost_total{reason="queue-full"} 0
+""")
+async def a_collector_that_refuses_the_spans_of_a_request(folder: Path) -> AsyncIterator[int]:
+    pool = folder / "pool.yaml"
+    pool.write_text(f"{MANIFEST}endpoints: [{{name: a, address: 10.0.0.1}}]")
+    with http_collector() as collector, pytest.MonkeyPatch.context() as patch:
+        collector.is_broken = True
+        patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        patch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+        patch.setenv("OTEL_TRACES_SAMPLER_ARG", "1")
+        patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
+        async with running(options_for_tests(pool_file=pool)) as (_, ports):
+            await picks(ports.grpc, 1)
             yield ports.metrics
 
 

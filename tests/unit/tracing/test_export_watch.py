@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from epp.tracing.export_watch import PAUSE_SECONDS, SdkLog, WatchedExporter
+from epp.tracing.span_losses import SpanLosses
 
 GRPC = logging.getLogger("opentelemetry.exporter.otlp.proto.grpc.exporter")
 SPAN = ReadableSpan("a", context=SpanContext(1, 1, False, TraceFlags(1)))
@@ -62,12 +63,13 @@ def test_failures_are_told_on_a_change_of_state_with_the_first_that_was_said(
     sdk_log: SdkLog, lines: list[EventDict], caplog: pytest.LogCaptureFixture
 ) -> None:
     scripted = Scripted(taken, refused, refused, refused, taken, taken)
+    losses = SpanLosses(queue=100)
 
-    export(WatchedExporter(scripted, "http://c:4317", sdk_log), 6)
+    export(WatchedExporter(scripted, "http://c:4317", sdk_log, losses), 6)
 
     assert [line["event"] for line in lines] == ["spans are not taken", "spans are taken again"]
     assert lines[0]["reason"] == "Transient error UNAVAILABLE"
-    assert lines[1]["lost"] == 6
+    assert lines[1]["lost"] == losses.by_reason()["not-taken"] == 6
     assert caplog.messages == []
 
 
@@ -98,7 +100,7 @@ def test_a_reason_is_told_without_the_secrets_of_the_url(
         GRPC.error(said)
         return SpanExportResult.FAILURE
 
-    export(WatchedExporter(Scripted(failing), endpoint, sdk_log), 1)
+    export(WatchedExporter(Scripted(failing), endpoint, sdk_log, SpanLosses(100)), 1)
 
     assert [line["reason"] for line in lines] == [told]
     assert "S3CRET" not in str(lines)
@@ -107,7 +109,7 @@ def test_a_reason_is_told_without_the_secrets_of_the_url(
 def test_an_exporter_that_raises_fails_without_its_words(
     sdk_log: SdkLog, lines: list[EventDict]
 ) -> None:
-    export(WatchedExporter(Scripted(raising), "http://c:4317", sdk_log), 1)
+    export(WatchedExporter(Scripted(raising), "http://c:4317", sdk_log, SpanLosses(100)), 1)
 
     assert [line["reason"] for line in lines] == ["ValueError"]
 
@@ -116,7 +118,9 @@ def test_a_queue_that_is_full_while_spans_are_taken_is_told_once_a_minute(
     sdk_log: SdkLog, lines: list[EventDict]
 ) -> None:
     clock = [0.0]
-    exporter = WatchedExporter(Scripted(*[taken] * 4), "", sdk_log, now=lambda: clock[0])
+    exporter = WatchedExporter(
+        Scripted(*[taken] * 4), "", sdk_log, SpanLosses(100), now=lambda: clock[0]
+    )
 
     for _ in range(3):
         sdk_log.is_full = True
