@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -170,10 +172,23 @@ def _tls_context(
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     else:
-        context = ssl.create_default_context(cafile=authority)
+        with _naming("certificates to trust", authority):
+            context = ssl.create_default_context(cafile=authority)
         # On by default from Python 3.13; authorities of clusters often lack the key identifiers
         # that it asks for, and no other client minds.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if certificate is not None:
-        context.load_cert_chain(certificate, key)
+        with _naming("client certificate", certificate, key):
+            # Without a password OpenSSL would ask for one at the terminal.
+            context.load_cert_chain(certificate, key, password="")
     return context
+
+
+@contextmanager
+def _naming(what: str, *paths: Path | None) -> Iterator[None]:
+    """Failures tell which files are meant: the library's do not."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        files = " and ".join(str(path) for path in paths if path is not None)
+        raise ValueError(f"{what} {files} can't be used: {reason_of(error)}") from error

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from epp.framework.data_layer import EndpointDiscovery
 from epp.framework.plugin import Parameters
+from epp.plugins.data_sources.file_paths import FilePath
 
 
 class FileDiscoveryParameters(Parameters):
     """Which file."""
 
-    path: Path = Field(description="YAML file with the endpoints.")
+    path: FilePath = Field(description="YAML file with the endpoints.")
     watch_file: bool = Field(False, description="Whether changes of the file are followed.")
-
-    @field_validator("path", mode="after")
-    @classmethod
-    def _is_named(cls, path: Path) -> Path:
-        if path == Path():
-            raise ValueError("path is empty; allowed: the path of a file")
-        return path
 
 
 class FileDiscovery(EndpointDiscovery):

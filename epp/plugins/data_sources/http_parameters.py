@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from epp.framework.data_layer import HttpTarget
 from epp.framework.plugin import Parameters
+from epp.plugins.data_sources.file_paths import OptionalFilePath
 from epp.support.durations import parse_duration
 
 log = structlog.get_logger(__name__)
@@ -52,13 +53,13 @@ class HttpSourceParameters(Parameters):
 class TlsSourceParameters(HttpSourceParameters):
     """The same with certificates."""
 
-    ca_cert_path: Path | None = Field(
+    ca_cert_path: OptionalFilePath = Field(
         None, description="File with the certificates to trust, if they are verified."
     )
-    client_cert_path: Path | None = Field(
+    client_cert_path: OptionalFilePath = Field(
         None, description="File with the certificate to show; needs clientKeyPath."
     )
-    client_key_path: Path | None = Field(None, description="File with its key.")
+    client_key_path: OptionalFilePath = Field(None, description="File with its key.")
 
     @model_validator(mode="after")
     def _certificate_has_a_key(self) -> TlsSourceParameters:

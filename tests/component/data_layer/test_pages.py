@@ -5,8 +5,16 @@ import gzip
 import socket
 import ssl
 from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from epp.data_layer.connection_budget import REFUSED
 from epp.data_layer.http_head import MAX_BODY_BYTES
@@ -409,18 +417,28 @@ async def test_a_client_certificate_is_shown(
         await pages.aclose()
 
 
-async def test_a_certificate_that_is_missing_is_a_failure(
-    pages: Pages, authority: Authority
+async def test_files_that_can_not_be_used_are_named(
+    pages: Pages, authority: Authority, tmp_path: Path
 ) -> None:
-    target = HttpTarget(
-        scheme="https",
-        host="127.0.0.1",
-        port=1,
-        path="/metrics",
-        client_cert_path=authority.certificate.with_name("missing.crt"),
+    missing, locked = tmp_path / "missing.pem", tmp_path / "locked.key"
+    certificate, key = authority.client
+    locked.write_bytes(
+        load_pem_private_key(key.read_bytes(), None).private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")
+        )
     )
+    target = HttpTarget(scheme="https", host="127.0.0.1", port=1, path="/metrics")
+    untrusting = replace(target, insecure_skip_verify=False, ca_cert_path=missing)
+    half = replace(target, client_cert_path=missing, client_key_path=key)
+    encrypted = replace(target, client_cert_path=certificate, client_key_path=locked)
 
-    assert await ReadPage(pages, target).read() == "no such file or directory"
+    told = [await ReadPage(pages, each).read() for each in (untrusting, half, encrypted)]
+
+    assert told[:2] == [
+        f"certificates to trust {missing} can't be used: no such file or directory",
+        f"client certificate {missing} and {key} can't be used: no such file or directory",
+    ]
+    assert str(told[2]).startswith(f"client certificate {certificate} and {locked} can't be used: ")
 
 
 async def test_few_connections_go_round_among_many_pages(

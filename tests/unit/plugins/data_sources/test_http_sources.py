@@ -95,6 +95,19 @@ def test_certificates_to_trust_are_ignored_while_none_is_verified() -> None:
     assert [line["plugin"] for line in logs] == ["metrics-data-source"]
 
 
+def test_empty_paths_of_certificates_are_none_as_in_the_reference() -> None:
+    found = target(
+        MetricsDataSource,
+        endpoint_of(),
+        insecureSkipVerify=False,
+        caCertPath="",
+        clientCertPath="",
+        clientKeyPath="",
+    )
+
+    assert (found.ca_cert_path, found.client_cert_path, found.client_key_path) == (None,) * 3
+
+
 @pytest.mark.parametrize(
     ("values", "engine", "path"),
     [

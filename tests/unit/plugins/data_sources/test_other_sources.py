@@ -49,7 +49,9 @@ def test_a_file_of_endpoints_is_named(watch: bool) -> None:
     assert (discovery.path, discovery.watch_file) == (Path("/etc/endpoints.yaml"), watch)
 
 
-@pytest.mark.parametrize("values", [{}, {"path": ""}, {"path": "/x", "watch": True}])
+@pytest.mark.parametrize(
+    "values", [{}, {"path": ""}, {"path": "a\0b"}, {"path": "/x", "watch": True}]
+)
 def test_a_file_is_needed(values: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         FileDiscoveryParameters.model_validate_json(json.dumps(values))
