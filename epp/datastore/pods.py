@@ -31,6 +31,8 @@ class Pod:
     """`spec.hostname`."""
     fixed_port: int | None = None
     """The one port it serves on, whatever the pool's target ports are."""
+    declared_ports: frozenset[int] = frozenset()
+    """Ports that its containers declare, which need not be all they listen on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,11 @@ def expand_endpoints(
     return Expansion(
         endpoints=tuple(_endpoint(pod, ip, rank, port, states) for rank, port in ranks)
     )
+
+
+def declares_other_ports(pod: Pod, pool: InferencePool) -> bool:
+    """Whether the containers declare ports and none of them is a target port: a hint, no proof."""
+    return bool(pod.declared_ports) and pod.declared_ports.isdisjoint(pool.target_ports)
 
 
 def _endpoint(

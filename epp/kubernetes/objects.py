@@ -33,8 +33,23 @@ class _PodIp(msgspec.Struct, frozen=True, gc=False):
     ip: str = ""
 
 
-class _PodSpec(msgspec.Struct, frozen=True, gc=False):
+class _ContainerPort(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    container_port: int = 0
+
+
+class _Container(msgspec.Struct, frozen=True, gc=False):
+    ports: list[_ContainerPort] | None = None
+
+
+class _PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     hostname: str = ""
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = None
+    """Sidecars that are started first are among them."""
+
+    def declared_ports(self) -> frozenset[int]:
+        containers = [*(self.containers or ()), *(self.init_containers or ())]
+        return frozenset(port.container_port for each in containers for port in each.ports or ())
 
 
 class _PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -133,6 +148,7 @@ def decode_pod(content: bytes | msgspec.Raw) -> KubeObject[Pod]:
         terminating=metadata.deletion_timestamp is not None,
         node_address=status.host_ip,
         hostname=source.spec.hostname,
+        declared_ports=source.spec.declared_ports(),
     )
     return _identified(metadata, pod)
 

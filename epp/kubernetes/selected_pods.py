@@ -10,6 +10,7 @@ from epp.datastore.datastore import Datastore
 from epp.datastore.inference_pool import InferencePool
 from epp.datastore.pods import Pod
 from epp.kubernetes import objects
+from epp.kubernetes.port_hints import PortHints
 from epp.kubernetes.reflector import Reflector
 from epp.kubernetes.reflector_context import ReflectorContext
 from epp.kubernetes.store import Store, StoreChange
@@ -48,6 +49,7 @@ class SelectedPods:
         self._namespace = namespace
         self._datastore = datastore
         self._tasks = TaskOwner()
+        self._hints = PortHints()
         self._pool: InferencePool | None = None
         self._serving: _Feed | None = None
         self._coming: _Feed | None = None
@@ -71,6 +73,7 @@ class SelectedPods:
         if self._serving is not None and self._serving.selector == selector:
             self._drop_coming()
             self._datastore.set_pool(pool)
+            self._hints.look((known.value for known in self._serving.store.objects()), pool)
         elif self._coming is None or self._coming.selector != selector:
             self._drop_coming()
             self._coming = self._start(selector)
@@ -115,6 +118,7 @@ class SelectedPods:
             self._datastore.mark_synced()
         if old is not None:
             old.stop()
+        self._hints.look((known.value for known in feed.store.objects()), self._pool)
 
     def _pass_on(self, changes: Sequence[StoreChange[Pod]]) -> None:
         with self._datastore.batch():
@@ -123,6 +127,8 @@ class SelectedPods:
                     self._datastore.upsert_pod(change.new.value)
                 elif change.old is not None:
                     self._datastore.delete_pod(change.old.uid)
+        if self._pool is not None:
+            self._hints.look((each.new.value for each in changes if each.new), self._pool)
 
     def _drop_coming(self) -> None:
         if self._coming is not None:

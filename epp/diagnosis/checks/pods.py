@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-import msgspec
-
 from epp.datastore.inference_pool import InferencePool
-from epp.datastore.pods import Pod, expand_endpoints
+from epp.datastore.pods import Pod, declares_other_ports, expand_endpoints
 from epp.diagnosis.doctor_case import Case
 from epp.diagnosis.doctor_findings import Finding, fault, listing, ok, skipped, warning
 from epp.diagnosis.kube_asking import remedy
@@ -18,62 +16,9 @@ from epp.kubernetes.answers import KubeStatusError
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.pool_reading import list_objects
 from epp.kubernetes.pool_source import equality_selector
-from epp.kubernetes.resource import KubeObject, Resource
 
 PODS = "pods"
 _MOST_OTHERS = 500
-
-
-class _ContainerPort(msgspec.Struct, frozen=True, rename="camel"):
-    container_port: int = 0
-
-
-class _Container(msgspec.Struct, frozen=True):
-    ports: list[_ContainerPort] | None = None
-
-
-class _Spec(msgspec.Struct, frozen=True):
-    containers: list[_Container] | None = None
-
-
-class _Containers(msgspec.Struct, frozen=True):
-    spec: _Spec = _Spec()
-
-
-class SeenPod(msgspec.Struct, frozen=True):
-    """A pod, and the ports its containers declare."""
-
-    pod: Pod
-    declared_ports: frozenset[int]
-
-    @property
-    def name(self) -> str:
-        """With its namespace."""
-        return f"{self.pod.namespace}/{self.pod.name}"
-
-
-_decode_containers = msgspec.json.Decoder(_Containers).decode
-
-
-def _decode(content: bytes | msgspec.Raw) -> KubeObject[SeenPod]:
-    found = objects.decode_pod(content)
-    ports = {
-        port.container_port
-        for container in _decode_containers(content).spec.containers or ()
-        for port in container.ports or ()
-    }
-    return KubeObject(
-        key=found.key,
-        uid=found.uid,
-        resource_version=found.resource_version,
-        value=SeenPod(found.value, frozenset(ports)),
-    )
-
-
-def _pods(namespace: str, selector: str = "") -> Resource[SeenPod]:
-    return Resource(
-        name="pods", version="v1", namespace=namespace, label_selector=selector, decode=_decode
-    )
 
 
 async def look_at_pods(case: Case) -> Iterable[Finding]:
@@ -85,7 +30,7 @@ async def look_at_pods(case: Case) -> Iterable[Finding]:
         return [skipped(PODS, "no pool is known whose pods they could be")]
     selector = choice.selector or equality_selector(case.pool.match_labels)
     try:
-        seen = await list_objects(case.client, _pods(case.namespace, selector))
+        seen = await list_objects(case.client, objects.pods(case.namespace, selector))
     except KubeStatusError as error:
         rule = 'apiGroups: [""], resources: [pods], verbs: [list, watch]'
         return [fault(PODS, f"pods can't be listed: {error}", remedy(error, rule))]
@@ -95,15 +40,15 @@ async def look_at_pods(case: Case) -> Iterable[Finding]:
     return _selected(case, seen)
 
 
-def _selected(case: Case, seen: Sequence[SeenPod]) -> Iterable[Finding]:
+def _selected(case: Case, seen: Sequence[Pod]) -> Iterable[Finding]:
     assert case.pool is not None
     endpoints: list[Endpoint] = []
     reasons: dict[str, list[str]] = {}
     for each in seen:
-        expansion = expand_endpoints(each.pod, case.pool, lambda _: EndpointState())
+        expansion = expand_endpoints(each, case.pool, lambda _: EndpointState())
         endpoints += expansion.endpoints
         if expansion.reason:
-            reasons.setdefault(expansion.reason, []).append(each.name)
+            reasons.setdefault(expansion.reason, []).append(_name_of(each))
     case.endpoints = tuple(endpoints)
     findings = [_without(reason, names, bool(endpoints)) for reason, names in reasons.items()]
     findings += _wrong_ports(case.pool, seen)
@@ -121,6 +66,10 @@ _ADVICE = {
 }
 
 
+def _name_of(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.name}"
+
+
 def _without(reason: str, names: Sequence[str], are_others: bool) -> Finding:
     advice = _ADVICE.get(reason, "correct the annotation, or the pool's targetPorts")
     text = f"no endpoint, {reason}: {listing(names)}"
@@ -131,17 +80,16 @@ def _without(reason: str, names: Sequence[str], are_others: bool) -> Finding:
     return warning(PODS, text, advice)
 
 
-def _wrong_ports(pool: InferencePool, seen: Iterable[SeenPod]) -> Iterable[Finding]:
+def _wrong_ports(pool: InferencePool, seen: Iterable[Pod]) -> Iterable[Finding]:
     """Declaring a port means nothing to the kernel, but others than the pool's are a hint."""
-    targets = set(pool.target_ports)
-    odd = [each for each in seen if each.declared_ports and not each.declared_ports & targets]
+    odd = [each for each in seen if declares_other_ports(each, pool)]
     if not odd:
         return
     declared = listing(map(str, sorted(set().union(*(each.declared_ports for each in odd)))))
     yield warning(
         PODS,
         f"containers declare ports {declared}, none of them a target port"
-        f" ({listing(map(str, pool.target_ports))}): {listing(each.name for each in odd)}",
+        f" ({listing(map(str, pool.target_ports))}): {listing(map(_name_of, odd))}",
         "is spec.targetPorts of the pool the port that the model server listens on?",
     )
 
@@ -154,7 +102,7 @@ async def _nearest(case: Case, client: KubeClient, selector: str) -> str:
             " one namespace"
         )
     try:
-        others = await list_objects(client, _pods(case.namespace), most=_MOST_OTHERS)
+        others = await list_objects(client, objects.pods(case.namespace, ""), most=_MOST_OTHERS)
     except KubeStatusError:
         others = []
     if not others:
@@ -162,8 +110,8 @@ async def _nearest(case: Case, client: KubeClient, selector: str) -> str:
     labels = case.pool.match_labels if case.pool is not None else {}
     if not labels:
         return "compare the selector with `kubectl get pods --show-labels`"
-    ranked = sorted(others, key=lambda each: len(_differences(labels, each.pod)))
-    shown = (f"{each.name} {'; '.join(_differences(labels, each.pod))}" for each in ranked)
+    ranked = sorted(others, key=lambda each: len(_differences(labels, each)))
+    shown = (f"{_name_of(each)} {'; '.join(_differences(labels, each))}" for each in ranked)
     return f"correct spec.selector of the pool, or the labels: {listing(shown, most=3)}"
 
 
@@ -179,8 +127,8 @@ def _differences(labels: Mapping[str, str], pod: Pod) -> list[str]:
 
 async def _elsewhere(client: KubeClient, selector: str, namespace: str) -> str:
     try:
-        found = await list_objects(client, _pods("", selector), most=_MOST_OTHERS)
+        found = await list_objects(client, objects.pods("", selector), most=_MOST_OTHERS)
     except KubeStatusError:
         return ""  # a picker may see its own namespace only
-    counts = Counter(each.pod.namespace for each in found if each.pod.namespace != namespace)
+    counts = Counter(each.namespace for each in found if each.namespace != namespace)
     return listing(f"{name}: {count}" for name, count in sorted(counts.items()))

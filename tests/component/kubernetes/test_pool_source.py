@@ -172,6 +172,40 @@ async def test_pods_without_an_endpoint_are_explained(
     }
 
 
+async def test_ports_that_hardly_match_are_told_once_and_served_all_the_same(
+    kube: FakeKubeApi, client: KubeClient
+) -> None:
+    """Pitfall 35: what a container declares is a hint, to the operator and to nobody else."""
+    await kube.create(inference_pool(8000))
+    await serve(kube, pod("says-nothing"), "10.0.0.1")
+    await serve(kube, declaring("matches", 9090, 8000), "10.0.0.2")
+    await serve(kube, declaring("odd", 8300, 9090), "10.0.0.3")
+
+    with capture_logs() as logs:
+        async with followed_pool(client) as pool:
+            await pool.until("10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000")
+            await serve(kube, declaring("odd-as-well", 9090, 8300), "10.0.0.4")
+            await kube.patch(pod("odd"), {"metadata": {"labels": {"more": "labels"}}})
+            await eventually(lambda: any("more" in each.labels for each in pool.endpoints))
+            await pool.until(*(f"10.0.0.{number}:8000" for number in (1, 2, 3, 4)))
+            await kube.replace(inference_pool(8001))
+            await pool.until(*(f"10.0.0.{number}:8001" for number in (1, 2, 3, 4)))
+
+    told = [log for log in logs if log["event"].startswith("containers declare other ports")]
+    assert {log["log_level"] for log in told} == {"warning"}
+    assert [(log["pod"], log["declared"], log["target_ports"]) for log in told] == [
+        ("models/odd", [8300, 9090], [8000]),
+        ("models/matches", [8000, 9090], [8001]),
+        ("models/odd", [8300, 9090], [8001]),
+    ]
+
+
+def declaring(name: str, *ports: int) -> Manifest:
+    manifest = pod(name)
+    manifest["spec"]["containers"][0]["ports"] = [{"containerPort": port} for port in ports]
+    return manifest
+
+
 async def test_other_target_ports_need_no_other_watch(
     kube: FakeKubeApi, client: KubeClient
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from epp.datastore.datastore import Datastore
 from epp.datastore.pods import Pod
+from epp.framework.endpoint import Endpoint
 from epp.kubernetes import objects
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.observer import EventType, RelistReason, WatchErrorKind
@@ -166,9 +167,14 @@ class FollowedPool:
     observer: CountingObserver = field(default_factory=CountingObserver)
 
     @property
-    def addresses(self) -> list[str]:
+    def endpoints(self) -> Sequence[Endpoint]:
         """Where requests are sent."""
-        return sorted(endpoint.address for endpoint in self.datastore.snapshot().endpoints)
+        return self.datastore.snapshot().endpoints
+
+    @property
+    def addresses(self) -> list[str]:
+        """Their addresses."""
+        return sorted(endpoint.address for endpoint in self.endpoints)
 
     @property
     def synced(self) -> bool:

@@ -103,6 +103,29 @@ def test_a_pod_that_was_told_to_go_is_terminating_though_it_is_ready() -> None:
     assert pod.ready
 
 
+@pytest.mark.parametrize(
+    ("spec", "declared"),
+    [
+        ({}, set()),
+        ({"containers": None, "initContainers": None}, set()),
+        ({"containers": [{"name": "server"}, {"ports": None}]}, set()),
+        ({"containers": [{"ports": [{"containerPort": 1}, {"containerPort": 2}]}]}, {1, 2}),
+        (
+            {
+                "containers": [{"ports": [{"containerPort": 8200}]}],
+                "initContainers": [{"ports": [{"containerPort": 8000}], "restartPolicy": "Always"}],
+            },
+            {8000, 8200},
+        ),
+    ],
+    ids=["nothing", "nulls", "no ports", "two ports", "a sidecar that is started first"],
+)
+def test_ports_are_those_that_any_container_declares(spec: Any, declared: set[int]) -> None:
+    text = json.dumps(json.loads(pod_text()) | {"spec": spec}).encode()
+
+    assert objects.decode_pod(text).value.declared_ports == declared
+
+
 def test_nulls_are_as_good_as_nothing() -> None:
     pod = decoded(metadata={"labels": None, "annotations": None, "deletionTimestamp": None})
 
