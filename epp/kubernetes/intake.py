@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import msgspec
 import structlog
 
 from epp.kubernetes.answers import KubeStatusError
+from epp.kubernetes.collected import Collected
 from epp.kubernetes.envelopes import (
     UNREADABLE,
     decode_bookmark,
@@ -32,14 +33,6 @@ _TURN_SECONDS = 0.002
 
 class ErrorEvent(KubeStatusError):
     """An ERROR inside of a watch; the next one must not go on from there."""
-
-
-@dataclass(slots=True)
-class Collected(Generic[T]):
-    """All objects of a resource while they arrive."""
-
-    objects: dict[ObjectKey, KubeObject[T]] = field(default_factory=dict)
-    unreadable: set[ObjectKey] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -88,7 +81,8 @@ class Intake(Generic[T]):
             self._relist_reason = reason
 
     async def take_page(self, collected: Collected[T], items: Sequence[msgspec.Raw]) -> None:
-        """Add a page to a list."""
+        """Add a page to a list; raises `EndlessList`."""
+        collected.add_page()
         await self._in_turns(items, lambda item: self._collect(collected, item))
 
     async def take_lines(self, stream: WatchStream[T], lines: Sequence[bytes]) -> None:
@@ -158,9 +152,7 @@ class Intake(Generic[T]):
     ) -> None:
         # Their versions are in no order: none of them is a place to go on from.
         if type_ is EventType.DELETED:
-            key = decode_metadata(content).key
-            initial.objects.pop(key, None)
-            initial.unreadable.discard(key)
+            initial.discard(decode_metadata(content).key)
         elif type_ is not EventType.BOOKMARK:
             self._collect(initial, content)
         elif (bookmark := decode_bookmark(content)).ends_initial_events:
@@ -183,9 +175,9 @@ class Intake(Generic[T]):
     def _collect(self, collected: Collected[T], content: msgspec.Raw) -> None:
         new = self._read(content)
         if new is not None:
-            collected.objects[new.key] = new
+            collected.add(new)
         elif key := _key_of(content):
-            collected.unreadable.add(key)
+            collected.add_unreadable(key)
 
     def _read(self, content: msgspec.Raw) -> KubeObject[T] | None:
         try:

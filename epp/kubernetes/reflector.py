@@ -14,9 +14,10 @@ from aiohttp import ClientTimeout
 from epp.framework.errors import PickerError
 from epp.kubernetes.answers import KubeResponse, KubeStatusError, KubeUnreachable, status_error
 from epp.kubernetes.backoff import Backoff
+from epp.kubernetes.collected import Collected, EndlessList
 from epp.kubernetes.envelopes import UNREADABLE, decode_list
 from epp.kubernetes.failure_report import FailureReport
-from epp.kubernetes.intake import Collected, ErrorEvent, Intake, WatchStream
+from epp.kubernetes.intake import ErrorEvent, Intake, WatchStream
 from epp.kubernetes.line_buffer import LineBuffer, LineTooLong
 from epp.kubernetes.observer import RelistReason, WatchErrorKind
 from epp.kubernetes.reflector_context import ReflectorContext
@@ -117,7 +118,7 @@ class Reflector(Generic[T]):
             return self._failed(WatchErrorKind.UNREACHABLE, text)
         except _ShortStream as error:
             return self._failed(WatchErrorKind.SHORT_STREAM, str(error))
-        except (*UNREADABLE, LineTooLong) as error:
+        except (*UNREADABLE, LineTooLong, EndlessList) as error:
             self._intake.forget_version(RelistReason.REFUSED)
             return self._failed(WatchErrorKind.DECODE, str(error))
         return 0.0
@@ -136,7 +137,7 @@ class Reflector(Generic[T]):
     async def _watch_list(self) -> None:
         query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         try:
-            await self._follow(query, WatchStream(initial=Collected()))
+            await self._follow(query, WatchStream(initial=self._nothing_yet()))
         except ErrorEvent:
             raise
         except KubeStatusError as error:
@@ -147,7 +148,7 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         self._verb = "list"
         settings = self._settings
-        collected: Collected[T] = Collected()
+        collected = self._nothing_yet()
         # Without a version: with one the server ignores the limit, or knows it no longer.
         query = {**self._resource.selection, "limit": str(settings.page_size)}
         while True:
@@ -163,6 +164,10 @@ class Reflector(Generic[T]):
         self._intake.announce()
         self._synced_at = self._now()
         self._report.works()
+
+    def _nothing_yet(self) -> Collected[T]:
+        settings = self._settings
+        return Collected(most_objects=settings.max_objects, most_pages=settings.max_pages)
 
     async def _watch(self, version: str) -> None:
         stream: WatchStream[T] = WatchStream()

@@ -42,6 +42,10 @@ class ReflectorSettings:
     pause_reset_after: float = 120.0
     longest_retry_after: float = 60.0
     max_line_bytes: int = 16 << 20
+    max_objects: int = 200_000
+    """Of one resource; clusters are made for 150,000 pods."""
+    max_pages: int = 2_000
+    """Of one list: a page may have fewer objects than are asked for, or none."""
     turn_items: int = 64
     """How many objects are taken in before others have a turn on the event loop."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -361,6 +361,38 @@ async def test_an_object_nested_too_deep_ends_the_watch_and_not_the_reflector(
         await pods.until_failed(WatchErrorKind.DECODE)
         await kube.create(pod("b"))
         await pods.until("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("watch_list", "limits", "told"),
+    [
+        ("off", {"page_size": 1, "max_pages": 2}, "the list has more than 2 pages"),
+        ("off", {"page_size": 1, "max_objects": 2}, "there are more than 2 objects"),
+        ("on", {"max_objects": 2}, "there are more than 2 objects"),
+    ],
+    ids=["pages", "objects of pages", "objects of a watch"],
+)
+async def test_a_list_without_an_end_is_given_up_and_what_is_known_stays(
+    kube: FakeKubeApi,
+    client: KubeClient,
+    watch_list: Literal["on", "off"],
+    limits: dict[str, int],
+    told: str,
+) -> None:
+    kube.watch_list = watch_list
+    await kube.create(pod("a"))
+    await kube.create(pod("b"))
+
+    async with watched_pods(client, impatient(**limits)) as pods:
+        await pods.until("a", "b")
+        await kube.kill()
+        await kube.create(pod("c"))
+        await kube.start()
+        await pods.until_failed(WatchErrorKind.DECODE)
+        assert told in str(pods.reflector.problem)
+        assert pods.names == {"a", "b"}
+        await kube.delete(pod("b"), grace_seconds=0)
+        await pods.until("a", "c")
 
 
 async def test_a_watch_that_trickles_past_its_time_is_not_followed_for_ever(
