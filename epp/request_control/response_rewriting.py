@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from epp.support.model_names import ModelRewriter
 
 
+_LINES_OF_JSON = ("ndjson", "jsonl")
+"""Streams of documents, which can't be held until they end."""
+
+
 class BodyPolicy(Enum):
     """How the gateway's body mode lets a response body be changed."""
 
@@ -34,9 +38,8 @@ def model_rewriter(
         return None
     if policy is BodyPolicy.AT_ONCE:
         return ChunkModelRewriter(target, incoming)
-    if streaming:
+    if streaming or any(kind in media_type for kind in _LINES_OF_JSON):
         return SseModelRewriter(target, incoming)
-    # Lines of JSON, one document each, are a stream that can't be held until it ends.
-    if media_type.partition(";")[0].rstrip().endswith(("/json", "+json")):
+    if "json" in media_type or not media_type:
         return JsonModelRewriter(target, incoming)
     return None

@@ -61,13 +61,15 @@ class ModelRenaming:
         return b"".join(pieces)
 
     def in_lines(self, text: bytes) -> bytes:
-        """`text`, whole lines of an event stream, with each `data:` line renamed."""
+        """`text`, whole lines of an event stream or of JSON, with each document renamed."""
         if not self._may_occur(text, 0):
             return text
         return b"\n".join(map(self._in_line, text.split(b"\n")))
 
     def _in_line(self, line: bytes) -> bytes:
-        return self.in_document(line, 5) if line.startswith(b"data:") else line
+        if line.startswith(b"data:"):
+            return self.in_document(line, 5)
+        return self.in_document(line) if line.startswith(b"{") else line
 
     def _may_occur(self, text: bytes, start: int) -> bool:
         # Every other spelling of the same name has an escape in it.
@@ -80,7 +82,8 @@ class ModelRenaming:
 
 
 class SseModelRewriter:
-    """Renames the model in an event stream cut anywhere, holding back an incomplete line.
+    """Renames the model in lines cut anywhere, of an event stream or of JSON, holding back an
+    incomplete one.
 
     A line that outgrows `max_held_bytes` while it is held passes as it came.
     """

@@ -276,7 +276,18 @@ async def test_lines_of_json_are_not_held_until_the_last_one(picker: Picker, kin
     exchange = await rewritten(picker)
     await exchange.response_headers({":status": "200", "content-type": kind})
     await exchange.answer()
-    await echoed(exchange, [b'{"done":false}\n', b'{"done":true}\n'])
+    for done in (b"false", b"true"):
+        await exchange.response_body(b'{"model":"m-v2","done":%b}\n' % done)
+        assert (await exchange.answer()).body == b'{"model":"m","done":%b}\n' % done
+    exchange.cancel()
+
+
+async def test_the_model_name_is_turned_back_where_no_response_headers_are_shown(
+    picker: Picker,
+) -> None:
+    exchange = await rewritten(picker)
+    await exchange.response_body(b'{"model":"m-v2"}', end=True)
+    assert (await exchange.answer()).body == b'{"model":"m"}'
     exchange.cancel()
 
 
