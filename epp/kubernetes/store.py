@@ -10,6 +10,7 @@ from typing import Generic
 import structlog
 
 from epp.kubernetes.resource import KubeObject, ObjectKey, T
+from epp.support.wordless import kind_of
 
 log = structlog.get_logger(__name__)
 
@@ -102,4 +103,4 @@ class Store(Generic[T]):
             self._listener(changes)
         except Exception as error:
             # The objects are stored; a stream that ended here would not bring them again.
-            log.exception("a change in the cluster could not be taken in", error=repr(error))
+            log.exception("a change in the cluster could not be taken in", error=kind_of(error))

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import structlog
 
+from epp.support.wordless import kind_of, wordless_traceback
+
 _T = TypeVar("_T")
 
 log = structlog.get_logger(__name__)
@@ -24,9 +26,11 @@ async def keep_running(
     """Run `serve` for ever; after a failure wait, doubling the pause.
 
     A run that lasted longer than the longest pause counts as a success, like one that returned.
+    What an exception says may quote a request: its kind is told, and the lines of code it came
+    from unless they were told last.
     """
     clock = asyncio.get_running_loop().time
-    pause = first_pause
+    pause, told = first_pause, ""
     while True:
         started = clock()
         try:
@@ -34,11 +38,14 @@ async def keep_running(
         except Exception as error:  # noqa: BLE001 - the supervisor is the last line of defence
             if clock() - started > longest_pause:
                 pause = first_pause
-            log.warning("task failed", task=name, error=repr(error), retry_in=pause)
+            kind = kind_of(error)
+            where = {} if kind == told else {"exception": wordless_traceback(error)}
+            told = kind
+            log.warning("task failed", task=name, error=kind, retry_in=pause, **where)
             await asyncio.sleep(pause)
             pause = min(pause * 2, longest_pause)
         else:
-            pause = first_pause
+            pause, told = first_pause, ""
             await asyncio.sleep(pause)  # a `serve` that returns at once must not spin
 
 

@@ -8,6 +8,9 @@ from structlog.testing import capture_logs
 from epp.support.tasks import TaskOwner, keep_running
 
 
+SAID = "words of a body"
+
+
 class Flaky:
     """Fails as often as told, then serves until it is cancelled."""
 
@@ -19,7 +22,7 @@ class Flaky:
     async def __call__(self) -> None:
         if self.failures:
             self.failures -= 1
-            raise ValueError("broken")
+            raise ValueError(SAID)
         if self.returns:
             self.returns -= 1
             return
@@ -40,7 +43,16 @@ async def test_failures_are_logged_and_tried_again_after_a_growing_pause() -> No
         await run_until_serving(Flaky(failures=5))
 
     assert [entry["retry_in"] for entry in logs] == [0.001, 0.002, 0.004, 0.004, 0.004]
-    assert {(entry["task"], entry["error"]) for entry in logs} == {("test", "ValueError('broken')")}
+    assert {(entry["task"], entry["error"]) for entry in logs} == {("test", "ValueError")}
+
+
+async def test_a_failure_is_told_by_kind_and_once_by_place_and_never_in_its_words() -> None:
+    with capture_logs() as logs:
+        await run_until_serving(Flaky(failures=3))
+
+    assert ["exception" in entry for entry in logs] == [True, False, False]
+    assert "__call__" in logs[0]["exception"]
+    assert SAID not in str(logs)
 
 
 async def test_a_run_that_returns_is_started_again_without_a_word() -> None:
