@@ -7,7 +7,6 @@ from structlog.testing import capture_logs
 
 from epp.support.tasks import TaskOwner, keep_running
 
-
 SAID = "words of a body"
 
 
