@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from epp.framework.data_types import LATENCY_PREDICTION
-from epp.framework.errors import ErrorCode, PlainRejection
 from epp.framework.plugin import Parameters, PluginContext, Stability
 from epp.framework.request_control import Admitter
+from epp.plugins.admitters.denials import no_room
 
 if TYPE_CHECKING:
     from epp.framework.endpoint import Endpoint
@@ -51,9 +51,7 @@ class LatencySloAdmitter(Admitter):
             return
         if any(_is_idle_or_cold(endpoint) for endpoint in endpoints):
             return
-        raise PlainRejection(
-            ErrorCode.RESOURCE_EXHAUSTED, "no valid endpoint available to serve the request"
-        )
+        raise no_room("no valid endpoint available to serve the request")
 
 
 def _is_idle_or_cold(endpoint: Endpoint) -> bool:
@@ -63,8 +61,10 @@ def _is_idle_or_cold(endpoint: Endpoint) -> bool:
 
 def _has_objective(request: InferenceRequest) -> bool:
     headers = request.headers
+    # As in the reference, the current name wins over its alias even when it is empty.
     return any(
-        _milliseconds(headers.get(name) or headers.get(alias)) > 0 for name, alias in _OBJECTIVES
+        _milliseconds(headers.get(name if name in headers else alias)) > 0
+        for name, alias in _OBJECTIVES
     )
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from epp.framework.errors import ErrorCode, PlainRejection
 from epp.framework.plugin import Parameters, PluginContext, Stability
 from epp.framework.request_control import Admitter
+from epp.plugins.admitters.denials import no_room
 from epp.plugins.saturation.pressure import pressure_against
 
 if TYPE_CHECKING:
@@ -53,10 +53,9 @@ class ProbabilisticAdmitter(Admitter):
         saturation = self.saturation(endpoints)
         probability = self.denial_probability(saturation)
         if self._rng.random() < probability:
-            raise PlainRejection(
-                ErrorCode.RESOURCE_EXHAUSTED,
+            raise no_room(
                 "probabilistic-admitter: rejected,"
-                f" saturation={saturation:.3f} prob={probability:.2f}",
+                f" saturation={saturation:.3f} prob={probability:.2f}"
             )
 
     def saturation(self, endpoints: Sequence[Endpoint]) -> float:

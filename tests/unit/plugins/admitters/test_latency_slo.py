@@ -6,7 +6,7 @@ import pytest
 
 from epp.framework.data_types import LATENCY_PREDICTION, LatencyPrediction
 from epp.framework.endpoint import Endpoint
-from epp.framework.errors import ErrorCode, Rejection
+from epp.framework.errors import DropReason, ErrorCode, Rejection
 from epp.framework.request import InferenceRequest
 from epp.plugins.admitters.latency_slo import LatencySloAdmitter
 from epp.testing import FakeContext, built, endpoint_of, put, request_of
@@ -45,6 +45,7 @@ def test_a_request_that_nobody_serves_in_time_is_denied() -> None:
 
     assert denied is not None
     assert denied.code is ErrorCode.RESOURCE_EXHAUSTED
+    assert (denied.drop_reason, denied.retry_after) == (DropReason.SATURATED, 1)
     assert denied.message == "no valid endpoint available to serve the request"
 
 
@@ -84,6 +85,7 @@ def test_only_negative_priorities_are_denied(priority: int) -> None:
         ({"x_llm_d_slo_tpot_ms": "0.5"}, False),
         ({"x_slo_ttft_ms": "10"}, False),
         ({"x_slo_tpot_ms": "10"}, False),
+        ({"x_slo_ttft_ms": "10", "x_llm_d_slo_ttft_ms": ""}, True),
     ],
 )
 def test_a_request_without_an_objective_is_admitted(

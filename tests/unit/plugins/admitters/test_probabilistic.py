@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from epp.framework.endpoint import Endpoint
-from epp.framework.errors import ErrorCode, Rejection
+from epp.framework.errors import DropReason, ErrorCode, Rejection
 from epp.plugins.admitters.probabilistic import ProbabilisticAdmitter
 from epp.testing import FakeContext, built, endpoint_of, request_of
 
@@ -56,6 +56,7 @@ def test_a_denial_tells_the_saturation() -> None:
         built(ProbabilisticAdmitter).admit(request_of(priority=-1), FULL)
 
     assert raised.value.code is ErrorCode.RESOURCE_EXHAUSTED
+    assert (raised.value.drop_reason, raised.value.retry_after) == (DropReason.SATURATED, 1)
 
 
 @pytest.mark.parametrize(("endpoints", "priority"), [(FULL, 0), (FULL, 2), ([], -1)])
