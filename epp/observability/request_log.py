@@ -111,8 +111,14 @@ def console_line(record: RequestRecord, at: datetime) -> str:
 
 
 def json_line(record: RequestRecord, at: datetime) -> str:
-    """A line for machines: members without a value are left out."""
-    members: dict[str, object] = {"ts": at.isoformat(), "level": "info", "msg": "request"}
+    """A line for machines, that begins as those of the process's log; members without a value are
+    left out."""
+    members: dict[str, object] = {
+        "ts": at.isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        "level": "info",
+        "logger": __name__,
+        "msg": "request",
+    }
     for name in RequestRecord.__slots__:
         value = getattr(record, name)
         if name == "priority" and not value:

@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
 from epp.framework.request import TerminationCause
 from epp.framework.usage import Usage
-from epp.observability.logging import LogFormat
+from epp.observability.logging import LogFormat, configure_logging
 from epp.observability.request_log import MAX_TEXT, RequestLog, RequestRecord
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
@@ -101,8 +103,9 @@ def test_a_request_without_model_and_endpoint_is_told() -> None:
 
 def test_a_line_for_machines_has_what_is_known_and_nothing_else() -> None:
     assert json.loads(written(REJECTED, "json")) == {
-        "ts": "2026-01-02T12:00:00+00:00",
+        "ts": "2026-01-02T12:00:00.000000Z",
         "level": "info",
+        "logger": "epp.observability.request_log",
         "msg": "request",
         "method": "POST",
         "path": "/v1/completions",
@@ -117,6 +120,19 @@ def test_a_line_for_machines_has_what_is_known_and_nothing_else() -> None:
     assert served["usage"]["completion_tokens"] == 20
     assert served["cause"] == "natural"
     assert served["request_id"] == "r-1"
+
+
+@pytest.mark.usefixtures("own_logging")
+def test_a_line_for_machines_begins_as_those_of_the_process() -> None:
+    stream = io.StringIO()
+    configure_logging(stream=stream)
+    structlog.get_logger("epp.app").info("serving")
+    other = json.loads(stream.getvalue())
+
+    line = json.loads(written(SERVED, "json"))
+
+    assert list(line)[:4] == list(other)[:4]
+    assert re.sub(r"\d", "0", line["ts"]) == re.sub(r"\d", "0", other["ts"])
 
 
 @pytest.mark.parametrize("log_format", ["console", "json"])
