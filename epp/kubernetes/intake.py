@@ -74,6 +74,11 @@ class Intake(Generic[T]):
         self.synced = False
         """Whether the store has held everything at least once."""
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether something was told in vain, and has to be told again."""
+        return self._store.is_behind
+
     def forget_version(self, reason: RelistReason) -> None:
         """Everything is to be asked for anew; what is known stays until then."""
         if self.version is not None:

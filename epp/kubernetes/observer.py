@@ -17,6 +17,8 @@ class RelistReason(StrEnum):
     SILENT = "silent"
     """A long stream told nothing at all, as it does after a version from the future."""
     PERIODIC = "periodic"
+    BEHIND = "behind"
+    """What was told could not be taken in."""
 
 
 class WatchErrorKind(StrEnum):

@@ -106,6 +106,8 @@ class Reflector(Generic[T]):
         """One list or watch; returns how long to wait before the next one."""
         if self._resync_interval and self._now() - self._synced_at >= self._resync_interval:
             self._intake.forget_version(RelistReason.PERIODIC)
+        elif self._intake.is_behind:
+            self._intake.forget_version(RelistReason.BEHIND)
         try:
             if self._intake.version is None:
                 await self._sync()

@@ -22,6 +22,13 @@ class StoreChange(Generic[T]):
     old: KubeObject[T] | None
     new: KubeObject[T] | None
 
+    @property
+    def key(self) -> ObjectKey:
+        """Whose change it is."""
+        known = self.new or self.old
+        assert known is not None
+        return known.key
+
 
 StoreListener = Callable[[Sequence[StoreChange[T]]], None]
 
@@ -30,7 +37,8 @@ class Store(Generic[T]):
     """The objects of a resource by namespace and name.
 
     The listener is called with all changes of a batch, in order. An object that was replaced by
-    another of the same name counts as deleted and added.
+    another of the same name counts as deleted and added. What the listener fails to take in, the
+    store does not know either, so that the next list tells it again.
     """
 
     def __init__(self, listener: StoreListener[T]) -> None:
@@ -38,6 +46,8 @@ class Store(Generic[T]):
         self._objects: dict[ObjectKey, KubeObject[T]] = {}
         self._changes: list[StoreChange[T]] = []
         self._open_batches = 0
+        self.is_behind = False
+        """Whether the listener has failed since the last list."""
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -83,6 +93,7 @@ class Store(Generic[T]):
         Deletions come first. What is known of the `unreadable` ones stays.
         """
         current = {new.key: new for new in objects}
+        self.is_behind = False
         with self.batch():
             before = len(self._changes)
             for key in self._objects.keys() - current.keys() - set(unreadable):
@@ -101,6 +112,22 @@ class Store(Generic[T]):
             return
         try:
             self._listener(changes)
-        except Exception as error:
-            # The objects are stored; a stream that ended here would not bring them again.
-            log.exception("a change in the cluster could not be taken in", error=kind_of(error))
+        except Exception:  # noqa: BLE001 - told below, where it is known of which change
+            self._tell_one_by_one(changes)
+
+    def _tell_one_by_one(self, changes: Sequence[StoreChange[T]]) -> None:
+        """An object that can't be taken in must not cost the others; it stays as it was."""
+        failed: set[ObjectKey] = set()
+        for change in changes:
+            key = change.key
+            if key in failed:
+                continue
+            try:
+                self._listener((change,))
+            except Exception as error:
+                log.exception("a change in the cluster could not be taken in", error=kind_of(error))
+                failed.add(key)
+                self.is_behind = True
+                self._objects.pop(key, None)
+                if change.old is not None:
+                    self._objects[key] = change.old

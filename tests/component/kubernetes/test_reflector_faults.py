@@ -279,6 +279,27 @@ async def test_nobody_is_made_to_wait_for_hours(kube: FakeKubeApi, client: KubeC
     assert 60 <= logs[0]["retry_in"] <= 120
 
 
+async def test_what_could_not_be_taken_in_is_asked_for_anew(
+    kube: FakeKubeApi, client: KubeClient
+) -> None:
+    """Pitfall 34."""
+    async with watched_pods(client) as pods:
+        await pods.until()
+        pods.refused.add("a")
+        with capture_logs() as logs:
+            await kube.create(pod("a"))
+            await kube.create(pod("b"))
+            await pods.until("b")
+        assert {line["event"] for line in logs} == {"a change in the cluster could not be taken in"}
+        pods.refused.clear()
+        kube.end_watches()
+        await pods.until("a", "b")
+
+        assert pods.told() == ["+b", "+a"]
+        assert pods.observer.relists == {RelistReason.FIRST: 1, RelistReason.BEHIND: 1}
+        assert pods.observer.repairs == 1
+
+
 @pytest.mark.parametrize("watch_list", ["on", "off"])
 async def test_an_object_that_cant_be_read_is_skipped_by_name(
     kube: FakeKubeApi, client: KubeClient, watch_list: str

@@ -107,6 +107,8 @@ class WatchedPods:
     observer: CountingObserver = field(default_factory=CountingObserver)
     changes: list[StoreChange[Pod]] = field(default_factory=list)
     batches: int = 0
+    refused: set[str] = field(default_factory=set)
+    """Names of pods that can't be taken in."""
     store: Store[Pod] = field(init=False)
     reflector: Reflector[Pod] = field(init=False)
 
@@ -114,6 +116,8 @@ class WatchedPods:
         self.store = Store(self._changed)
 
     def _changed(self, changes: Sequence[StoreChange[Pod]]) -> None:
+        if any(change.key.name in self.refused for change in changes):
+            raise KeyError("pod")
         self.changes += changes
         self.batches += 1
 
@@ -126,8 +130,7 @@ class WatchedPods:
         """`+name`, `-name` or `~name` for each change."""
         signs = {(False, True): "+", (True, False): "-", (True, True): "~"}
         return [
-            signs[change.old is not None, change.new is not None]
-            + (change.new or change.old).key.name  # type: ignore[union-attr]  # one of the two is
+            signs[change.old is not None, change.new is not None] + change.key.name
             for change in self.changes
         ]
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
@@ -92,17 +93,56 @@ def test_what_a_list_could_not_read_stays_as_it_was() -> None:
     assert {each.key.name: each.value for each in store.objects()} == {"a": 1, "b": 3}
 
 
-def test_a_listener_that_fails_is_logged_and_loses_no_object() -> None:
-    def fail(changes: Sequence[StoreChange[int]]) -> None:
-        raise KeyError("endpoint")
+class Fickle:
+    """Knows what it was told, apart from the objects that it can't take in for now."""
 
-    store = Store(fail)
+    def __init__(self, *refused: str) -> None:
+        self.refused = set(refused)
+        self.known: dict[str, int] = {}
+
+    def __call__(self, changes: Sequence[StoreChange[int]]) -> None:
+        for change in changes:
+            name = change.key.name
+            if name in self.refused:
+                raise KeyError(name)
+            self.known.pop(name, None)
+            if change.new is not None:
+                self.known[name] = change.new.value
+
+
+def test_what_a_listener_fails_to_take_in_is_logged_and_told_again_with_the_next_list() -> None:
+    """Pitfall 34: it must not wait for the object to change once more."""
+    listener = Fickle("b")
+    store = Store(listener)
+    everything = [known("a", 1), known("b", 2), known("c", 3)]
 
     with capture_logs() as logs:
-        store.upsert(known("a"))
+        store.replace(everything)
 
-    assert len(store) == 1
     assert [line["log_level"] for line in logs] == ["error"]
+    assert listener.known == {"a": 1, "c": 3}
+    assert store.is_behind
+    listener.refused.clear()
+    store.replace(everything)
+    assert listener.known == {"a": 1, "b": 2, "c": 3}
+    assert not store.is_behind
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_what_could_not_be_taken_back_is_taken_back_with_the_next_list(is_replaced: bool) -> None:
+    listener = Fickle()
+    store = Store(listener)
+    store.replace([known("a", 1), known("b", 2)])
+    listener.refused.add("b")
+    left = [known("a", 1), *([known("b", 3, uid="another")] if is_replaced else [])]
+
+    with capture_logs():
+        store.replace(left)
+    assert listener.known == {"a": 1, "b": 2}
+    listener.refused.clear()
+    store.replace(left)
+
+    assert listener.known == {each.key.name: each.value for each in left}
 
 
 _OBJECTS = st.builds(
