@@ -19,7 +19,7 @@ from epp.gateway.body_messages import (
 )
 from epp.gateway.duplex_request import DuplexRequest
 from epp.gateway.kept_request import KeptRequest
-from epp.gateway.modes import BodyMode, StreamModes, stream_modes
+from epp.gateway.modes import WHOLE_BODIES, BodyMode, StreamModes, stream_modes
 from epp.gateway.rejections import told_too_much
 from epp.gateway.request_state import RequestState
 from epp.gateway.request_texts import read_request
@@ -163,9 +163,14 @@ class Transaction:
         return self._request.pending.log_values() if self._request is not None else {}
 
     def idle_since(self) -> float | None:
-        """When the request body last grew; None unless it is being waited for."""
+        """When the request body last grew; None unless it is being waited for.
+
+        One that the gateway keeps until it is whole may be growing there for as long as it likes.
+        """
         request = self._request
         if request is None or request.state is not RequestState.READING:
+            return None
+        if self._modes.request in WHOLE_BODIES:
             return None
         return request.last_activity
 

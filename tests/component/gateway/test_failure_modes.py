@@ -517,3 +517,17 @@ async def test_a_body_that_stops_coming_is_408_after_the_idle_timeout() -> None:
         answer = await exchange.answer()
         assert (answer.status, answer.details) == (408, "epp_request_timeout")
         await picker.settled()
+
+
+@pytest.mark.parametrize("mode", ["BUFFERED", "BUFFERED_PARTIAL"])
+async def test_a_body_that_the_gateway_keeps_may_take_as_long_as_it_lets_it(mode: str) -> None:
+    clock = FakeTime()
+    async with running_picker(now=clock) as picker:
+        exchange = picker.exchange(request_mode=mode)
+        await exchange.request_headers(COMPLETIONS)
+        await exchange.answer()
+        picker.path.processor.end_idle(clock.now + 3600)
+        await exchange.request_body(BODY, end=True)
+        assert (await exchange.answer()).destination == ONE
+        exchange.cancel()
+        await picker.settled()
