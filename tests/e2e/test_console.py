@@ -17,6 +17,7 @@ from tests.fakes.programs.console import BROWSER, DECISIONS, NO_BROWSER, Console
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(BROWSER is None, reason=NO_BROWSER)]
 MARKUP = "<img src=x onerror=alert(1)>"
 SCORES = '.detail table[aria-label^="Scores"]'
+LOADS = '.detail table[aria-label^="Load"]'
 STEPS = '.detail table[aria-label="Time of each step"]'
 AWHILE = "new Promise((resolve) => setTimeout(resolve, 2500))"
 HIDDEN = (
@@ -54,15 +55,15 @@ async def test_a_decision_tells_what_model_servers_had_reported(console: Console
     await page.wait_for(f"{DECISIONS} === 1")
 
     await page.evaluate("document.querySelector('.expander').click()")
-    await page.wait_for(f"document.querySelector('{SCORES}')")
+    await page.wait_for(f"document.querySelector('{LOADS}')")
 
     rows = await page.evaluate(
-        f"[...document.querySelectorAll('{SCORES} tr')].map((row) =>"
+        f"[...document.querySelectorAll('{LOADS} tr')].map((row) =>"
         " [...row.children].map((each) => each.textContent))"
     )
-    loads = {row[0]: row[-4:-1] for row in rows}
-    assert loads["Endpoint"] == ["Waiting", "Running", "KV cache"]
-    assert loads[first.address] == ["3", "12", "50 %"]
+    loads = {address: cells for address, *cells in rows}
+    assert loads["Endpoint"] == ["Waiting", "Running", "KV cache", "Age"]
+    assert loads[first.address][:3] == ["3", "12", "50 %"]
     assert [row[-1] for row in rows].count("never heard of") == 2
 
 

@@ -47,6 +47,9 @@ function profileDetail(profile) {
     parts.push(line(`Filter ${plugin}: ${before} → ${after}${names}`));
   }
   if (profile.endpoints.length) parts.push(scoreTable(profile, title));
+  if (profile.endpoints.some(({ load }) => load)) {
+    parts.push(line("Load as it was reported by then"), loadTable(profile, title));
+  }
   if (profile.notShown) parts.push(line(`and ${profile.notShown} more`));
   return parts;
 }
@@ -71,23 +74,35 @@ function stepTable({ steps, profiles }) {
   );
 }
 
-function loadCells({ load }) {
-  const cells = load
-    ? [load.waiting, load.running, percent(load.kvCacheUsage), duration(load.ageSeconds)]
-    : ["", "", "", "never heard of"];
-  return cells.map((text) => element("td", { class: "number", text: String(text) }));
+function loadTable({ endpoints }, title) {
+  const head = ["Endpoint", "Waiting", "Running", "KV cache", "Age"].map((text, at) =>
+    element("th", { scope: "col", class: at ? "number" : null, text }));
+  const rows = endpoints.map(({ address, load }) => {
+    const cells = load
+      ? [load.waiting, load.running, percent(load.kvCacheUsage), duration(load.ageSeconds)]
+      : ["", "", "", "never heard of"];
+    return element(
+      "tr",
+      {},
+      element("th", { scope: "row", text: address }),
+      ...cells.map((text) => element("td", { class: "number", text: String(text) })),
+    );
+  });
+  return element(
+    "table",
+    { "aria-label": `Load as it was reported, ${title}` },
+    element("thead", {}, element("tr", {}, ...head)),
+    element("tbody", {}, ...rows),
+  );
 }
 
 function scoreTable(profile, title) {
-  const hasLoads = profile.endpoints.some(({ load }) => load);
   const head = [
     element("th", { scope: "col", text: "Endpoint" }),
     element("th", { scope: "col", class: "number", text: "Total" }),
     ...profile.scorers.map(({ plugin, weight }) =>
       element("th", { scope: "col", class: "number", text: `${plugin} × ${weight}` })),
     element("th", { scope: "col", text: "Picked" }),
-    ...(hasLoads ? ["Waiting", "Running", "KV cache", "Age of these"] : []).map((text) =>
-      element("th", { scope: "col", class: "number", text })),
   ];
   const rows = profile.endpoints.map((endpoint) => element(
     "tr",
@@ -97,7 +112,6 @@ function scoreTable(profile, title) {
     ...endpoint.scores.map((each) =>
       element("td", { class: "number", "data-heat": Math.ceil(each * 5), text: score(each) })),
     element("td", { text: endpoint.picked ? String(endpoint.picked) : "" }),
-    ...(hasLoads ? loadCells(endpoint) : []),
   ));
   return element(
     "table",
