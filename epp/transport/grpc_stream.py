@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import grpc
 import structlog
 
+from epp.transport.message_generators import close_generator
 from epp.transport.streams import StatusCode, StreamHandler
 
 log = structlog.get_logger(__name__)
@@ -71,7 +72,7 @@ class GrpcStream:
     def send(self, messages: Iterable[bytes]) -> None:
         """Queue messages, in order (see `Outlet`)."""
         if self._end is not None:
-            _close(messages)
+            close_generator(messages)
             return
         self._queue.append(iter(messages))
         self._wake()
@@ -112,7 +113,7 @@ class GrpcStream:
             self._end = StreamEnd(StatusCode.CANCELLED, "")
         queue, self._queue = self._queue, deque()
         for messages in queue:
-            _close(messages)
+            close_generator(messages)
         writer, self._writer = self._writer, None
         self._failure = self._wake_up = None
         if writer is not None:
@@ -188,12 +189,3 @@ class GrpcStream:
         if self._is_reading and not self._is_interrupted:
             self._is_interrupted = True
             self._task.cancel()
-
-
-def _close(messages: Iterable[bytes]) -> None:
-    if not isinstance(messages, Generator):
-        return
-    try:
-        messages.close()
-    except Exception:
-        log.exception("closing a generator of messages failed")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
-import structlog
-
+from epp.transport.message_generators import close_generator
 from epp.transport.native.budgets import HeldBytes
 from epp.transport.native.messages import LARGEST_MESSAGE, PREFIX, PREFIX_BYTES
 from epp.transport.native.outbox import Buffer
-
-log = structlog.get_logger(__name__)
 
 MESSAGE_COST = 48
 """Bytes that a queued message takes besides its own: pieces of a stream are often shorter."""
@@ -123,13 +120,3 @@ class SendQueue:
     def _hold(self, size: int) -> None:
         self._own += size
         self._held.used += size
-
-
-def close_generator(messages: object) -> None:
-    """End a generator whose messages are not wanted any more."""
-    if not isinstance(messages, Generator):
-        return
-    try:
-        messages.close()
-    except Exception:
-        log.exception("closing a generator of messages failed")

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
+from epp.transport.message_generators import close_generator
 from epp.transport.native.frames import DEFAULT_FRAME_BYTES, LARGEST_WINDOW, ErrorCode, StreamFault
 from epp.transport.native.messages import MessageReader
 from epp.transport.native.outbox import Buffer, Timer
 from epp.transport.native.responses import response_head, trailers, trailers_only
-from epp.transport.native.send_queue import SendQueue, close_generator
+from epp.transport.native.send_queue import SendQueue
 from epp.transport.streams import StatusCode, StreamHandler
 
 if TYPE_CHECKING:
