@@ -39,7 +39,7 @@ class DuplexRequest(RequestSide):
             self._send(request_body_chunks(data, end=end))
             if end and self.active is not None:
                 self._skip_response(self.active)
-        elif self.state is RequestState.READING:
+        elif self.state is not RequestState.OVER:
             self._collect(data, end=end)
 
     def _collect(self, data: bytes, *, end: bool) -> None:
@@ -48,6 +48,8 @@ class DuplexRequest(RequestSide):
             self.reject(body_too_large(context.settings.max_request_body_bytes))
             return
         self._held.add(data)
+        if self.state is RequestState.DECIDING:
+            return  # in a tunnel that is not open yet
         pressure, signal = context.guard.buffer_pressure()
         if pressure is not Pressure.NONE:
             self._relieve(pressure, signal)

@@ -461,6 +461,24 @@ async def test_a_pool_seen_within_the_wait_is_picked_from(mode: FailureMode) -> 
         await picker.settled()
 
 
+async def test_what_comes_through_a_tunnel_before_the_pool_is_seen_is_given_back() -> None:
+    async with running_picker(synced=False) as picker:
+        exchange = picker.exchange()
+        await exchange.request_headers({**COMPLETIONS, ":method": "CONNECT"})
+        await exchange.request_body(b"early ")
+        await exchange.request_body(b"bird")
+        await eventually(lambda: picker.path.guard.buffered_bytes == len(b"early bird"))
+        with picker.datastore.batch():
+            picker.datastore.set_pool(pool())
+            picker.datastore.set_pods(pods([ONE]))
+            picker.datastore.mark_synced()
+        head, body = await exchange.answers(2)
+        assert head.destination == ONE
+        assert (body.body, body.end) == (b"early bird", False)
+        exchange.cancel()
+        await picker.settled()
+
+
 @BOTH
 async def test_a_body_over_the_cap_is_413(mode: FailureMode) -> None:
     from epp.gateway.context import GatewaySettings
