@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import binascii
+import re
 from base64 import b64decode
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec.json import Decoder
@@ -19,24 +20,24 @@ MOST_HEADERS = 128
 MOST_LIST_BYTES = 256 << 10
 """Of headers and of the subset: many small values take long to read."""
 _MOST_PROBLEM = 500
+_MOST_QUOTED = 64
 
-Name = Annotated[str, msgspec.Meta(pattern=r"^[!-9;-~]+\Z", max_length=256)]
-Value = Annotated[str, msgspec.Meta(pattern=r"^[^\x00\r\n]*\Z", max_length=8192)]
-Path = Annotated[str, msgspec.Meta(pattern=r"^/[!-~]*\Z", max_length=8192)]
+_PATH = re.compile(r"/[!-~]{0,8191}")
+_NAME = re.compile(r"[!-9;-~]{1,256}")
+_VALUE = re.compile(r"[^\x00\r\n]{0,8192}")
 
 
 class DryRunError(PickerError):
     """What was sent is no request; names the field, and what is allowed."""
 
 
-HeaderValues = Annotated[dict[Name, Value], msgspec.Meta(max_length=MOST_HEADERS)]
 Part = TypeVar("Part")
 
 
 class DryRun(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A request that is not there."""
 
-    path: Path = DEFAULT_PATH
+    path: str = DEFAULT_PATH
     headers: msgspec.Raw = msgspec.Raw(b"{}")
     """Values by name."""
     body: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -48,31 +49,69 @@ class DryRun(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fields
 
 
 _REQUESTS = Decoder(DryRun)
-_HEADERS = Decoder[dict[str, str]](HeaderValues)
+_HEADERS = Decoder[dict[str, str]](dict[str, str])
 _SUBSETS = Decoder[list[str] | None](list[str] | None)
 
 
 def read_dry_run(content: bytes, received_at: float) -> IncomingRequest:
     """The request that `content` tells of; raises `DryRunError`."""
     asked = _decode("the body", content, _REQUESTS)
-    values = _decode_list("headers", asked.headers, _HEADERS)
+    path, headers = _path(asked), _headers(asked)
     subset = _decode_list("subset", asked.subset, _SUBSETS)
-    headers = Headers(
-        [
-            (":method", b"POST"),
-            (":path", asked.path.encode()),
-            *((name.lower(), value.encode()) for name, value in values.items()),
-        ]
-    )
     body = _body(asked)
     return IncomingRequest(
-        headers=headers,
+        headers=Headers([(":method", b"POST"), (":path", path.encode()), *headers]),
         received_at=received_at,
         body=body,
         subset=subset,
         bodiless=body is None,
         reserve=False,
     )
+
+
+def checked_path(path: str) -> str:
+    """`path`, unless no request could have it; then ValueError."""
+    if _PATH.fullmatch(path) is None:
+        raise ValueError(
+            f"{_quoted(path)} is no path; allowed: / and up to 8191 letters, digits and signs"
+        )
+    return path
+
+
+def checked_header(name: str, value: str) -> tuple[str, str]:
+    """Both, unless no request could have them; then ValueError."""
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(
+            f"{_quoted(name)} is no name of a header; allowed: up to 256 letters, digits and signs,"
+            " no colon"
+        )
+    if _VALUE.fullmatch(value) is None:
+        raise ValueError(
+            f"the value of {_quoted(name)} is none; allowed: one line of up to 8192 characters"
+        )
+    return name, value
+
+
+def _path(asked: DryRun) -> str:
+    try:
+        return checked_path(asked.path)
+    except ValueError as error:
+        raise DryRunError(f"path: {error}") from None
+
+
+def _headers(asked: DryRun) -> list[tuple[str, bytes]]:
+    values = _decode_list("headers", asked.headers, _HEADERS)
+    if len(values) > MOST_HEADERS:
+        raise DryRunError(f"headers: {len(values)} of them; allowed: {MOST_HEADERS}")
+    try:
+        checked = [checked_header(name, value) for name, value in values.items()]
+    except ValueError as error:
+        raise DryRunError(f"headers: {error}") from None
+    return [(name.lower(), value.encode()) for name, value in checked]
+
+
+def _quoted(text: str) -> str:
+    return f"'{printable(text, _MOST_QUOTED)}'"
 
 
 def _decode_list(what: str, content: msgspec.Raw, decoder: Decoder[Part]) -> Part:

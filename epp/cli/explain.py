@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from epp.admin.decision_view import DecisionList, DecisionPart
-from epp.admin.dry_run import DryRun
+from epp.admin.dry_run import DryRun, checked_header, checked_path
 from epp.app.flag_kinds import whole_number
 from epp.cli.admin_port import NoAnswer, add_admin_argument, ask
 from epp.cli.flags import UsageError
@@ -62,7 +62,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--body", metavar="FILE", help=f"body of a request; {STDIN} reads standard input"
     )
     dry_run.add_argument(
-        "--path", default=CHAT_PATH, type=_as_text, help="its path (default %(default)s)"
+        "--path",
+        default=CHAT_PATH,
+        type=argument_type(_read_path),
+        help="its path (default %(default)s)",
     )
     dry_run.add_argument(
         "--header",
@@ -172,9 +175,13 @@ def _read_request(argument: str) -> str:
     return _as_text(argument)
 
 
+def _read_path(argument: str) -> str:
+    return checked_path(_as_text(argument))
+
+
 def _read_header(argument: str) -> tuple[str, str]:
     text = _as_text(argument)
     name, separator, value = text.partition("=")
     if not separator or not name:
         raise ValueError(f"{text!r} is no header; allowed: NAME=VALUE")
-    return name, value
+    return checked_header(name, value)

@@ -188,6 +188,8 @@ async def test_a_body_may_come_by_standard_input_and_compressed(
         (["--last=0"], "--last: '0' is out of range; allowed: whole numbers from 1"),
         (["--last=x"], "--last: 'x' is not a number; allowed: whole numbers from 1"),
         (["--body=x", "--header=a"], "'a' is no header; allowed: NAME=VALUE"),
+        (["--body=x", "--header=a b=c"], "--header: 'a b' is no name of a header; allowed: up to"),
+        (["--body=x", "--path=v1"], "--path: 'v1' is no path; allowed: / and up to 8191 letters"),
         (["--body=/nowhere"], "--body /nowhere: can't be read: No such file or directory"),
     ],
 )

@@ -44,17 +44,23 @@ def test_header_names_are_in_lower_case_and_the_subset_is_as_given() -> None:
     assert incoming.subset == ["10.0.0.1"]
 
 
+MANY_HEADERS = json.dumps({"headers": {f"a{number}": "" for number in range(129)}}).encode()
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
         (b"", "the body can't be read"),
         (b"[]", "Expected `object`, got `array`"),
         (b'{"prompt": "a"}', "unknown field `prompt`"),
-        (b'{"path": "v1"}', "at `$.path`"),
-        (b'{"path": "/v1\\n"}', "at `$.path`"),
-        (b'{"headers": {"a b": "c"}}', "headers can't be read: Expected `str` matching"),
-        (b'{"headers": {":path": "c"}}', "headers can't be read: Expected `str` matching"),
-        (b'{"headers": {"a": "b\\r\\nc: d"}}', "headers can't be read: Expected `str` matching"),
+        (b'{"path": "v1"}', "path: 'v1' is no path; allowed: / and up to"),
+        (b'{"path": "/v1\\n"}', r"path: '/v1\n' is no path; allowed"),
+        (b'{"path": "/' + b"a" * 8192 + b'"}', "aaa...' is no path; allowed: / and up to 8191"),
+        (b'{"headers": {"a b": "c"}}', "headers: 'a b' is no name of a header; allowed"),
+        (b'{"headers": {":path": "c"}}', "headers: ':path' is no name of a header; allowed"),
+        (b'{"headers": {"": "c"}}', "headers: '' is no name of a header; allowed"),
+        (b'{"headers": {"a": "b\\r\\nc: d"}}', "headers: the value of 'a' is none; allowed: one"),
+        (MANY_HEADERS, "headers: 129 of them; allowed: 128"),
         (b'{"headers": 1}', "headers can't be read: Expected `object`"),
         (b'{"headers": {"a": 1}}', "Expected `str`, got `int`"),
         (b'{"subset": "10.0.0.1"}', "subset can't be read: Expected `array | null`"),
