@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from epp.support.model_names import ChunkModelRewriter, JsonModelRewriter, SseModelRewriter
+from epp.support.model_names import ChunkModelRewriter, DocumentModelRewriter, LineModelRewriter
 
 if TYPE_CHECKING:
     from epp.request_control.active_request import ActiveRequest
@@ -39,7 +39,7 @@ def model_rewriter(
     if policy is BodyPolicy.AT_ONCE:
         return ChunkModelRewriter(target, incoming)
     if streaming or any(kind in media_type for kind in _LINES_OF_JSON):
-        return SseModelRewriter(target, incoming)
+        return LineModelRewriter(target, incoming)
     if "json" in media_type or not media_type:
-        return JsonModelRewriter(target, incoming)
+        return DocumentModelRewriter(target, incoming)
     return None

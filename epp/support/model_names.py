@@ -6,8 +6,8 @@ their value is the target model; text that a model wrote never is.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Protocol
 
 import msgspec
 
@@ -18,21 +18,6 @@ MAX_HELD_DOCUMENT = 16 * 1024 * 1024
 
 _CARRIERS = MemberFinder("model", "response", "message")
 _MODEL = MemberFinder("model")
-
-
-class ModelRewriter(Protocol):
-    """Renames the model in a response body that comes in pieces."""
-
-    @property
-    def held(self) -> bytes:
-        """What has come and not gone out yet; a `feed` that raises leaves it as it was."""
-
-    @property
-    def held_bytes(self) -> int:
-        """Its length."""
-
-    def feed(self, chunk: bytes, end: bool) -> bytes:
-        """What can go out now that `chunk` has come; with `end` that is everything."""
 
 
 class ModelRenaming:
@@ -81,7 +66,29 @@ class ModelRenaming:
         return b"\\" in value and text_of(value) == self._target
 
 
-class SseModelRewriter:
+class ModelRewriter(ABC):
+    """Renames the model in a response body that comes in pieces."""
+
+    def __init__(self, target: str, incoming: str) -> None:
+        self._renaming = ModelRenaming(target, incoming)
+        self._held = bytearray()
+
+    @property
+    def held(self) -> bytes:
+        """What has come and not gone out yet; a `feed` that raises leaves it as it was."""
+        return bytes(self._held)
+
+    @property
+    def held_bytes(self) -> int:
+        """Its length."""
+        return len(self._held)
+
+    @abstractmethod
+    def feed(self, chunk: bytes, end: bool) -> bytes:
+        """What can go out now that `chunk` has come; with `end` that is everything."""
+
+
+class LineModelRewriter(ModelRewriter):
     """Renames the model in lines cut anywhere, of an event stream or of JSON, holding back an
     incomplete one.
 
@@ -89,20 +96,9 @@ class SseModelRewriter:
     """
 
     def __init__(self, target: str, incoming: str, max_held_bytes: int = MAX_HELD_LINE) -> None:
-        self._renaming = ModelRenaming(target, incoming)
+        super().__init__(target, incoming)
         self._max_held_bytes = max_held_bytes
-        self._held = bytearray()
         self._is_inside_passed_line = False
-
-    @property
-    def held(self) -> bytes:
-        """The incomplete line."""
-        return bytes(self._held)
-
-    @property
-    def held_bytes(self) -> int:
-        """Its length."""
-        return len(self._held)
 
     def feed(self, chunk: bytes, end: bool) -> bytes:
         """What can go out now that `chunk` has come; with `end` that is everything."""
@@ -132,27 +128,16 @@ class SseModelRewriter:
         return passed
 
 
-class JsonModelRewriter:
+class DocumentModelRewriter(ModelRewriter):
     """Renames the model in a JSON document, which it holds until the end.
 
     A document that outgrows `max_held_bytes` is renamed as far as it has come then.
     """
 
     def __init__(self, target: str, incoming: str, max_held_bytes: int = MAX_HELD_DOCUMENT) -> None:
-        self._renaming = ModelRenaming(target, incoming)
+        super().__init__(target, incoming)
         self._max_held_bytes = max_held_bytes
-        self._held = bytearray()
         self._is_past = False
-
-    @property
-    def held(self) -> bytes:
-        """The document as far as it has come."""
-        return bytes(self._held)
-
-    @property
-    def held_bytes(self) -> int:
-        """Its length."""
-        return len(self._held)
 
     def feed(self, chunk: bytes, end: bool) -> bytes:
         """Nothing until the end; then the document."""
@@ -167,18 +152,15 @@ class JsonModelRewriter:
         return renamed
 
 
-class ChunkModelRewriter:
+class ChunkModelRewriter(ModelRewriter):
     """Renames the model where a chunk shows it whole, and holds nothing back.
 
     For body modes in which every chunk has to be answered before the next one comes. Of an event
     stream the lines are renamed that lie in one chunk, of a document what its first chunk has.
     """
 
-    held = b""
-    held_bytes = 0
-
     def __init__(self, target: str, incoming: str) -> None:
-        self._renaming = ModelRenaming(target, incoming)
+        super().__init__(target, incoming)
         self._is_document: bool | None = None
         self._is_at_line_start = True
 

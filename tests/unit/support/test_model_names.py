@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from epp.support.model_names import (
     ChunkModelRewriter,
-    JsonModelRewriter,
+    DocumentModelRewriter,
+    LineModelRewriter,
     ModelRenaming,
     ModelRewriter,
-    SseModelRewriter,
 )
 
 LINES = st.lists(
@@ -90,7 +90,7 @@ def test_a_stream_cut_anywhere_is_renamed_as_if_it_were_whole(
 ) -> None:
     text, chunks = stream
 
-    renamed = fed(SseModelRewriter("base", "in/köln"), chunks)
+    renamed = fed(LineModelRewriter("base", "in/köln"), chunks)
 
     assert renamed == ModelRenaming("base", "in/köln").in_lines(text)
 
@@ -99,7 +99,7 @@ def test_a_stream_cut_anywhere_is_renamed_as_if_it_were_whole(
 def test_every_line_differs_by_the_names_alone(stream: tuple[bytes, list[bytes]]) -> None:
     text, chunks = stream
 
-    renamed = fed(SseModelRewriter("base", "m"), chunks)
+    renamed = fed(LineModelRewriter("base", "m"), chunks)
 
     for before, after in zip(text.split(b"\n"), renamed.split(b"\n"), strict=True):
         if before == after:
@@ -113,7 +113,7 @@ def test_every_line_differs_by_the_names_alone(stream: tuple[bytes, list[bytes]]
 
 @given(st.binary(max_size=200).flatmap(cuts))
 def test_a_rewriter_of_the_same_name_changes_nothing(chunks: list[bytes]) -> None:
-    for rewriter in (SseModelRewriter("a", "a", 16), ChunkModelRewriter("a", "a")):
+    for rewriter in (LineModelRewriter("a", "a", 16), ChunkModelRewriter("a", "a")):
         assert fed(rewriter, chunks) == b"".join(chunks)
 
 
@@ -123,12 +123,12 @@ def test_nothing_is_lost_when_lines_outgrow_what_may_be_held(
 ) -> None:
     text, chunks = stream
 
-    assert fed(SseModelRewriter("nobody", "m", most), chunks) == text
+    assert fed(LineModelRewriter("nobody", "m", most), chunks) == text
 
 
 @given(streams())
 def test_what_is_held_is_the_incomplete_line(stream: tuple[bytes, list[bytes]]) -> None:
-    rewriter = SseModelRewriter("base", "m")
+    rewriter = LineModelRewriter("base", "m")
     seen = b""
     for chunk in stream[1]:
         rewriter.feed(chunk, False)
@@ -138,7 +138,7 @@ def test_what_is_held_is_the_incomplete_line(stream: tuple[bytes, list[bytes]]) 
 
 
 def test_a_line_too_long_to_hold_passes_as_it_came_until_its_newline() -> None:
-    rewriter = SseModelRewriter("base", "m", max_held_bytes=20)
+    rewriter = LineModelRewriter("base", "m", max_held_bytes=20)
 
     assert rewriter.feed(b'data: {"model":"ba', False) == b""
     assert rewriter.feed(b'se","a":', False) == b'data: {"model":"base","a":'
@@ -147,7 +147,7 @@ def test_a_line_too_long_to_hold_passes_as_it_came_until_its_newline() -> None:
 
 
 def test_a_last_line_without_newline_is_renamed_at_the_end() -> None:
-    rewriter = SseModelRewriter("base", "m")
+    rewriter = LineModelRewriter("base", "m")
 
     assert rewriter.feed(b'data: {"model":"base"}', False) == b""
     assert rewriter.feed(b"", True) == b'data: {"model":"m"}'
@@ -155,14 +155,14 @@ def test_a_last_line_without_newline_is_renamed_at_the_end() -> None:
 
 @given(cuts(b'{"id":1,"model":"base","choices":[{"text":"base"}]}'))
 def test_a_document_in_pieces_is_held_until_its_end(chunks: list[bytes]) -> None:
-    rewriter = JsonModelRewriter("base", "m")
+    rewriter = DocumentModelRewriter("base", "m")
 
     assert fed(rewriter, chunks) == b'{"id":1,"model":"m","choices":[{"text":"base"}]}'
     assert rewriter.held == b""
 
 
 def test_a_document_too_long_to_hold_is_renamed_at_its_beginning() -> None:
-    rewriter = JsonModelRewriter("base", "m", max_held_bytes=30)
+    rewriter = DocumentModelRewriter("base", "m", max_held_bytes=30)
 
     assert rewriter.feed(b'{"model":"base",', False) == b""
     assert rewriter.held == b'{"model":"base",'
