@@ -12,10 +12,9 @@ from typing import TextIO
 import structlog
 
 from epp import __version__
-from epp.admin.console_pages import ConfigurationView, ConsolePages
+from epp.admin.console_pages import ConsolePages
 from epp.admin.decision_pages import DecisionPages
 from epp.admin.log_level_pages import LogLevelPages
-from epp.admin.pool_view import PoolView
 from epp.app.happenings import Watchman
 from epp.app.listeners import BoundPorts, Listeners
 from epp.app.metrics_access import metrics_guard
@@ -99,7 +98,7 @@ class Application:
             election_timing=election_timing or ElectionTiming(),
             on_lost_lease=self._lose_lease,
         )
-        self._views = Views(
+        self.views = Views(
             options,
             self._datastore,
             picking=self._picking,
@@ -112,10 +111,10 @@ class Application:
             health=self._health,
             metrics=self._metrics,
             processor=self._path.processor,
-            read_pool=self._views.pool,
+            read_pool=self.views.pool,
             admin_groups=(
                 DecisionPages(self._path.decisions, self._path.rehearsal.run),
-                ConsolePages(self._views.configuration),
+                ConsolePages(self.views.configuration),
                 LogLevelPages(level),
             ),
             plugin_state=self._picking.plugin_state,
@@ -135,14 +134,6 @@ class Application:
     async def wait_synced(self) -> None:
         """Return once pool and pods have been read."""
         await self._datastore.wait_synced()
-
-    def pool_view(self) -> PoolView:
-        """The pool as operators see it."""
-        return self._views.pool()
-
-    def configuration_view(self) -> ConfigurationView:
-        """The configuration in force as operators see it."""
-        return self._views.configuration()
 
     async def start(self) -> BoundPorts:
         """Read the pool, then serve. Raises `ConfigError` for what can't work."""
@@ -185,7 +176,7 @@ class Application:
         if cluster is not None and self._options.emit_events:
             writer = cluster.event_writer(self._metrics.cluster.event_told)
             self._keep_running("events", writer.run)
-            self._keep_running("happenings", Watchman(self._views.standing, writer.tell).run)
+            self._keep_running("happenings", Watchman(self.views.standing, writer.tell).run)
 
     def _lose_lease(self) -> None:
         self.has_lost_lease = True
@@ -221,7 +212,7 @@ class Application:
         at_once = asyncio.ensure_future(self._stop_at_once.wait())
         await asyncio.wait((stopping, at_once), timeout=grace, return_when=asyncio.FIRST_COMPLETED)
         at_once.cancel()
-        self._path.processor.abort_all("the endpoint picker is shutting down")
+        self._path.processor.abort_all()
         await stopping
         await self._path.tasks.aclose()
         await self._picking.data_layer.aclose()

@@ -51,7 +51,7 @@ class ExternalProcessor:
             if since is not None and now - since > timeout:
                 transaction.reject(body_stopped(timeout))
 
-    def abort_all(self, message: str) -> None:
+    def abort_all(self) -> None:
         """Give up what is left at the end of the shutdown grace."""
         for transaction in list(self._open):
-            transaction.abort(message)
+            transaction.abort("the endpoint picker is shutting down")

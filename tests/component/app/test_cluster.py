@@ -76,7 +76,7 @@ async def test_a_pool_that_is_created_later_makes_it_ready(
     kube: FakeKubeApi, options: ServeOptions
 ) -> None:
     async with running(options) as (application, ports):
-        await eventually(lambda: bool(application.pool_view().problems))
+        await eventually(lambda: bool(application.views.pool().problems))
         page = await pool_page(ports.admin)
         assert page["problems"] == ["InferencePool models/pool does not exist"]
         assert page["notReadyReasons"] == ["the pool has not been read yet"]
@@ -257,7 +257,7 @@ async def test_a_missing_right_is_a_problem_that_is_shown_until_it_is_granted(
     kube.forbid("watch", "pods")
     kube.forbid("list", "pods")
     async with running(options) as (application, ports):
-        await eventually(lambda: bool(application.pool_view().problems))
+        await eventually(lambda: bool(application.views.pool().problems))
         page = await pool_page(ports.admin)
         assert page["notReadyReasons"] == ["the pool has not been read yet"]
         assert "pods is forbidden" in page["problems"][0]
@@ -277,7 +277,7 @@ async def test_without_the_api_server_it_goes_on_with_what_it_knows(
     async with running(options) as (application, ports):
         await until_synced(application)
         await kube.kill()
-        await eventually(lambda: bool(application.pool_view().problems))
+        await eventually(lambda: bool(application.views.pool().problems))
 
         assert await ready(ports) == "SERVING"
         assert await picks(ports.grpc) == {"10.0.0.1:8000"}
@@ -312,7 +312,7 @@ async def test_an_invalid_pool_is_a_problem_that_is_shown_while_the_last_one_ser
         await until_synced(application)
 
         await kube.patch(manifest, {"spec": {"targetPorts": [{"number": 0}]}})
-        await eventually(lambda: bool(application.pool_view().problems))
+        await eventually(lambda: bool(application.views.pool().problems))
 
         page = await pool_page(ports.admin)
         assert "spec.targetPorts[0].number" in page["problems"][0]
@@ -364,7 +364,7 @@ async def test_of_two_replicas_the_leader_is_ready_and_hands_over_before_it_drai
     await add_pod(kube, "a", "10.0.0.1")
     slow_to_go = electing(options, drain_timeout=60.0)
     async with running(slow_to_go, election_timing=QUICK) as (first, first_ports):
-        await eventually(lambda: first.pool_view().ready)
+        await eventually(lambda: first.views.pool().ready)
         async with running(electing(options), election_timing=QUICK) as (second, second_ports):
             await until_synced(second)
             page = await pool_page(second_ports.admin)
@@ -375,7 +375,7 @@ async def test_of_two_replicas_the_leader_is_ready_and_hands_over_before_it_drai
             assert "epp_leader 0" in metrics
 
             stopping = asyncio.create_task(first.stop())
-            await eventually(lambda: second.pool_view().ready)
+            await eventually(lambda: second.views.pool().ready)
 
             assert not stopping.done()
             assert await ready(first_ports) == "NOT_SERVING"
@@ -388,11 +388,11 @@ async def test_a_replica_without_a_pool_leaves_the_lease_to_others(
     kube: FakeKubeApi, options: ServeOptions
 ) -> None:
     async with running(electing(options), election_timing=QUICK) as (application, _):
-        await eventually(lambda: bool(application.pool_view().problems))
+        await eventually(lambda: bool(application.views.pool().problems))
         assert kube.requests("create", "leases") == []
 
         await kube.create(inference_pool(8000))
-        await eventually(lambda: application.pool_view().ready)
+        await eventually(lambda: application.views.pool().ready)
 
         assert len(kube.requests("create", "leases")) == 1
 
@@ -406,7 +406,7 @@ async def test_a_lost_lease_is_told_and_makes_it_not_ready(
         application,
         ports,
     ):
-        await eventually(lambda: application.pool_view().ready)
+        await eventually(lambda: application.views.pool().ready)
         assert not application.has_lost_lease
 
         await take_lease(kube)
@@ -423,11 +423,11 @@ async def test_a_leader_that_was_frozen_for_too_long_is_not_ready_before_it_has_
     await kube.create(inference_pool(8000))
     timing = ElectionTiming(lease=15, renew_deadline=2, retry=0.01)
     async with running(electing(options), election_timing=timing) as (application, _):
-        await eventually(lambda: application.pool_view().ready)
+        await eventually(lambda: application.views.pool().ready)
 
         time.sleep(timing.renew_deadline)  # noqa: ASYNC251 - nothing runs meanwhile
 
-        assert application.pool_view().not_ready_reasons == ["this replica is not the leader"]
+        assert application.views.pool().not_ready_reasons == ["this replica is not the leader"]
 
 
 async def take_lease(kube: FakeKubeApi) -> None:

@@ -91,7 +91,7 @@ async def test_a_configuration_that_is_taken_over_or_refused_is_told(
         await eventually(lambda: "prefix" in application.profiles()[0])
         second = await configuration(ports.admin)
         file.write_text("plugins: [{type: no-such-plugin}]")
-        await eventually(lambda: bool(application.configuration_view().problem))
+        await eventually(lambda: bool(application.views.configuration().problem))
         third = await configuration(ports.admin)
 
     assert first["source"] == str(file)

@@ -296,7 +296,7 @@ async def test_what_is_left_at_the_end_of_the_grace_is_visibly_cut(picker: Picke
     exchange = picker.exchange()
     await exchange.post(BODY)
     await exchange.picked()
-    picker.path.processor.abort_all("the endpoint picker is shutting down")
+    picker.path.processor.abort_all()
     assert (await exchange.status()).name == "UNAVAILABLE"
     assert ends(picker) == {"error": 1}
 
