@@ -82,6 +82,11 @@ def request_path(headers: Headers) -> str:
     return DEFAULT_PATH
 
 
+def is_path_told(headers: Headers) -> bool:
+    """Whether any header tells the path; some gateways send none that does."""
+    return any(map(headers.get, PATH_HEADERS))
+
+
 def first_header(headers: Headers, names: tuple[str, ...]) -> str | None:
     """Value of the first of `names` that is present, even if it is empty (protocol §3.3)."""
     for name in names:

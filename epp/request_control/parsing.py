@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import structlog
 
 from epp.framework.errors import ErrorCode, PlainRejection, Rejection
+from epp.request_control.incoming import is_path_told
 from epp.support.decompression import (
     CODINGS,
     BodyLimitError,
@@ -18,6 +20,7 @@ from epp.support.path_suffixes import has_path_suffix, trimmed_path
 from epp.support.tasks import stepped
 
 if TYPE_CHECKING:
+    from epp.framework.parsed_request import ParsedRequest
     from epp.framework.request import InferenceRequest
     from epp.framework.request_handling import Parser
 
@@ -25,6 +28,8 @@ log = structlog.get_logger(__name__)
 
 MAX_RATIO = 20
 """How many times its length a body may have when decoded."""
+_PATHS_BY_BODY = ("/v1/chat/completions", "/v1/responses")
+"""Told apart by the members they need. The second stands for embeddings, too."""
 RATIO_FREE_BYTES = 1024 * 1024
 """Decoded size up to which the ratio is not looked at."""
 
@@ -43,6 +48,11 @@ class ParserSelector:
         """By the last segment of the suffix, which is that of the path."""
         for claim in sorted(claims, key=lambda claim: -len(claim[0])):
             self._claims.setdefault(_last_segment(claim[0]), []).append(claim)
+
+    @property
+    def has_fallback(self) -> bool:
+        """Whether bodies of any path are taken."""
+        return self._fallback is not None
 
     def select(self, path: str) -> Parser:
         """The parser of `path`; raises `Rejection` when nobody claims it."""
@@ -85,21 +95,42 @@ async def read_body(
     *,
     limit: int,
     may_be_cut: bool,
+    has_fallback: bool,
     in_turns: bool,
 ) -> bytes:
     """Set `request.parsed`; gives the decoded body.
 
-    One that the gateway may have cut, and that can't be read, is left to the model server.
+    One that the gateway may have cut, and that can't be read, is left to the model server; so is
+    one whose path nobody told, if paths that nobody knows are.
     """
     try:
         coding = request.headers.get("content-encoding") if parser.suffixes else None
         if coding:
             body = await decoded(body, coding, limit, in_turns=in_turns)
-        request.parsed = parser.parse_request(request.path, body)
+        request.parsed = _parsed(parser, request, body, has_fallback=has_fallback)
     except Rejection:
         if not may_be_cut:
             raise
     return body
+
+
+def _parsed(
+    parser: Parser, request: InferenceRequest, body: bytes, *, has_fallback: bool
+) -> ParsedRequest | None:
+    """Read `body` as its path says, or, where no header tells that, as whatever it can be."""
+    try:
+        return parser.parse_request(request.path, body)
+    except Rejection:
+        if is_path_told(request.headers):
+            raise
+        for path in _PATHS_BY_BODY:
+            with suppress(Rejection):
+                parsed = parser.parse_request(path, body)
+                request.path = path
+                return parsed
+        if not has_fallback:
+            raise
+        return None
 
 
 async def decoded(body: bytes, content_encoding: str, limit: int, *, in_turns: bool) -> bytes:

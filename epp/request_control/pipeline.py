@@ -171,6 +171,7 @@ class Pipeline:
                 request,
                 limit=self._settings.max_request_body_bytes,
                 may_be_cut=incoming.body_may_be_cut,
+                has_fallback=plan.parsers.has_fallback,
                 in_turns=in_turns,
             )
         finally:

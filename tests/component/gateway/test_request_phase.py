@@ -412,6 +412,39 @@ async def test_paths_nobody_claims_are_passed_through(picker: Picker, path: str)
     exchange.cancel()
 
 
+@pytest.mark.parametrize(
+    ("body", "model"),
+    [
+        (BODY, "m"),
+        (b'{"model":"m","messages":[{"role":"user","content":"a"}]}', "m"),
+        (b'{"model":"m","input":["a","b"]}', "m"),
+        (b"--form-data", ""),
+    ],
+    ids=["completions", "chat", "embeddings", "no JSON"],
+)
+async def test_without_a_path_a_body_is_read_as_what_it_can_be(
+    picker: Picker, body: bytes, model: str
+) -> None:
+    exchange = picker.exchange()
+    await exchange.request_headers({"x-request-id": "t-1"})
+    await exchange.request_body(body, end=True)
+    head, back = await exchange.answers(2)
+    assert_picked(head)
+    assert back.body == body
+    assert picker.metric("llm_d_epp_request_total", model_name=model) == 1
+    exchange.cancel()
+
+
+async def test_without_a_path_and_a_fallback_it_is_read_as_completions() -> None:
+    async with running_picker(parsers=[OpenAIParser()]) as picker:
+        exchange = picker.exchange()
+        await exchange.request_headers({"x-request-id": "t-1"})
+        await exchange.request_body(b'{"model":"m"}', end=True)
+        answer = await exchange.answer()
+        assert answer.status == 400
+        assert (answer.body or b"").endswith(b"must have prompt field")
+
+
 async def test_count_tokens_ends_the_stream_after_the_answers(picker: Picker) -> None:
     exchange = picker.exchange()
     await exchange.post(b"{}", {":path": "/v1/messages/count_tokens"})
