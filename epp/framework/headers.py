@@ -39,15 +39,15 @@ class Headers:
         is_text = isinstance(raw, bytes)  # a plugin of a stranger may give anything
         if not is_text or b"\n" in raw or b"\r" in raw or b"\0" in raw:
             raise ValueError(f"header {name!r}: a value is text or bytes, without line breaks")
-        if _NAME.fullmatch(name) is None:
-            raise ValueError(f"header {name!r}: a name is printable ASCII without blanks")
+        _check_name(name)
         self._items = [item for item in self._items if item[0] != name]
         self._items.append((name, raw))
         self._last[name] = raw
         self.changes[name] = raw
 
     def remove(self, name: str) -> None:
-        """Drop every value of `name`; harmless when there is none."""
+        """Drop every value of `name`; harmless when there is none. Raises for what is no name."""
+        _check_name(name)
         if self._last.pop(name, None) is not None:
             self._items = [item for item in self._items if item[0] != name]
         self.changes[name] = None
@@ -61,3 +61,8 @@ class Headers:
     def as_mapping(self) -> Mapping[str, bytes]:
         """Names to their last values."""
         return self._last
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+        raise ValueError(f"header {name!r}: a name is printable ASCII without blanks")

@@ -45,6 +45,7 @@ class RequestSide(ABC):
         "_mode",
         "_observing",
         "_on_decided",
+        "_on_failed",
         "_on_headers",
         "_send",
         "_task",
@@ -65,6 +66,7 @@ class RequestSide(ABC):
         send: Callable[[Iterable[bytes]], None],
         close: Callable[[], None],
         on_decided: Callable[[], None],
+        on_failed: Callable[[str], None],
     ) -> None:
         self._context = context
         self._mode = mode
@@ -74,6 +76,8 @@ class RequestSide(ABC):
         """Called when nothing more will be answered on this stream."""
         self._on_decided = on_decided
         """Called after a decision that came later than its request."""
+        self._on_failed = on_failed
+        """Called with a message when a decision that came later can't be told."""
         self._headers_seen = False
         self._on_headers = False
         """Whether the decision is answered on the headers rather than on the body."""
@@ -203,6 +207,13 @@ class RequestSide(ABC):
             self._answer(active)
 
     async def _decide_later(self, incoming: IncomingRequest) -> None:
+        try:
+            await self._decide_waiting(incoming)
+        except Exception:
+            self._on_failed("internal error")  # else the gateway would wait (pitfall 6)
+            raise
+
+    async def _decide_waiting(self, incoming: IncomingRequest) -> None:
         try:
             active = await self._context.director.decide_waiting(incoming)
         except Rejection as rejection:

@@ -197,6 +197,7 @@ class Transaction:
             send=self._send,
             close=self._close_ok,
             on_decided=self._finish_if_half_closed,
+            on_failed=self.abort,
         )
         return self._request
 

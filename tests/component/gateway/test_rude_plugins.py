@@ -83,6 +83,21 @@ async def test_a_producer_that_shrugs_off_its_cancellation_is_left_behind_then_s
         producer.released.set()
 
 
+@pytest.mark.parametrize("others", ["", "{type: patient-producer}, "], ids=["at once", "later"])
+async def test_a_decision_that_can_not_be_told_ends_its_stream_and_counts_nothing(
+    others: str,
+) -> None:
+    """Pitfall 6: nobody is left waiting for an answer."""
+    config = f"plugins: [{others}{{type: smuggling-pre-request}}, {{type: queue-scorer}}]"
+    async with running_picker(config=config, own_plugins=OWN) as picker:
+        exchange = picker.exchange()
+        await exchange.post(BODY)
+        assert (await exchange.status()).name in ("INTERNAL", "UNAVAILABLE")
+        assert picker.in_flight == {ONE: 0}
+        assert picker.metric("epp_requests_in_flight") == 0
+        await picker.settled()
+
+
 async def test_a_hook_that_waits_for_ever_does_not_keep_its_requests() -> None:
     config = "plugins: [{type: waiting-response-body}, {type: queue-scorer}]"
     async with running_picker(config=config, own_plugins=OWN) as picker:

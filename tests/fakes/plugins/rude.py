@@ -12,7 +12,7 @@ from typing import Any
 from epp.framework.endpoint import Endpoint
 from epp.framework.plugin import Plugin
 from epp.framework.request import InferenceRequest, InferenceResponse
-from epp.framework.request_control import DataProducer, ResponseBody, ResponseHeader
+from epp.framework.request_control import DataProducer, PreRequest, ResponseBody, ResponseHeader
 from epp.framework.scheduling import Filter, ProfileHandler, Scorer
 from epp.framework.scheduling_results import SchedulingResult
 from tests.fakes.plugins.failing import TWO
@@ -160,6 +160,24 @@ class CancellingResponseHeader(ResponseHeader):
 
     def response_header(self, request: object, response: object, endpoint: object) -> None:
         raise asyncio.CancelledError
+
+
+class SmugglingPreRequest(PreRequest):
+    """Changes headers behind their back."""
+
+    type = "smuggling-pre-request"
+
+    def pre_request(self, request: InferenceRequest, result: SchedulingResult) -> None:
+        request.headers.changes["x-smuggled"] = 5  # type: ignore[assignment]  # that is the point
+
+
+class PatientProducer(DataProducer):
+    """Lets others have their turn, as most do."""
+
+    type = "patient-producer"
+
+    async def produce(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> None:
+        await asyncio.sleep(0)
 
 
 class WaitingResponseBody(ResponseBody):
