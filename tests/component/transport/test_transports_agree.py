@@ -45,6 +45,7 @@ class Call:
     """DATA, as it is cut."""
     headers: dict[str, str] = field(default_factory=dict)
     end: bool = True
+    """With the content; or else once there is an answer, if one comes."""
     window: int = 65_535
 
 
@@ -73,6 +74,7 @@ async def ask(port: int, call: Call) -> Answer:
     if call.end and call.content:
         connection.end_stream(1)
     answer = Answer()
+    has_ended = call.end
     is_over = False
     while not is_over:
         writer.write(connection.data_to_send())
@@ -82,6 +84,9 @@ async def ask(port: int, call: Call) -> Answer:
             is_over |= isinstance(event, h2.events.StreamEnded | h2.events.StreamReset)
             if isinstance(event, h2.events.DataReceived):
                 answer.body += event.data
+                if not has_ended:
+                    connection.end_stream(1)
+                    has_ended = True
                 size = event.flow_controlled_length
                 if size and not event.stream_ended:
                     connection.acknowledge_received_data(size, 1)
@@ -108,15 +113,13 @@ CALLS = {
     ),
     "answers over the window": Call(content=[message(b"flood")]),
     "answers through a keyhole": Call(content=[message(b"flood")], window=1000),
-    "an answer that comes late": Call(
-        content=[message(b"later")], end=False, headers={"grpc-timeout": "300m"}
-    ),
+    "an answer that comes late": Call(content=[message(b"later")], end=False),
     "an error of the handler's choice": Call(content=[message(b"x"), message(b"unavailable")]),
     "a handler that fails": Call(content=[message(b"raise")]),
     "an unknown method": Call(headers={":path": "/test.Streams/Other"}),
     "an unknown service": Call(headers={":path": "/other/Talk"}, content=[message(b"x")]),
     "a path that is none": Call(headers={":path": "/"}),
-    "a deadline": Call(content=[message(b"x")], headers={"grpc-timeout": "50m"}, end=False),
+    "a deadline": Call(headers={"grpc-timeout": "50m"}, end=False),
     "kind with a suffix": Call(
         content=[message(b"x")], headers={"content-type": "application/grpc+proto"}
     ),
