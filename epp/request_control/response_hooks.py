@@ -92,20 +92,26 @@ class ResponseHookRunner:
     ) -> None:
         """The first bytes of a response's body have come."""
         for step in self._progress:
+            started = self._now()
             try:
                 step.plugin.first_chunk(request, response, endpoint)
             except PLUGIN_FAULTS as error:
                 self._failed(step, error, request)
+            finally:
+                step.took(self._now() - started)
 
     def ended(
         self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
     ) -> None:
         """A request that got an endpoint is over; every hook is told, whatever the others do."""
         for step in self._progress:
+            started = self._now()
             try:
                 step.plugin.ended(request, response, endpoint)
             except PLUGIN_FAULTS as error:
                 self._failed(step, error, request)
+            finally:
+                step.took(self._now() - started)
 
     def response_metadata(
         self, request: InferenceRequest, response: InferenceResponse
@@ -113,11 +119,14 @@ class ResponseHookRunner:
         """What the hooks tell the gateway about a response, by namespace."""
         merged: dict[str, dict[str, MetadataValue]] = {}
         for step in self._metadata:
+            started = self._now()
             try:
                 for namespace, values in step.plugin.response_metadata(request, response).items():
                     merged.setdefault(namespace, {}).update(values)
             except PLUGIN_FAULTS as error:
                 self._failed(step, error, request)
+            finally:
+                step.took(self._now() - started)
         return merged
 
     def _failed(self, step: Step[Plugin], error: BaseException, request: InferenceRequest) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -125,11 +126,18 @@ class Runner:
     @property
     def errors(self) -> dict[str, int]:
         """Failed calls by extension point."""
+        return self._by_extension_point("epp_plugin_errors_total")
+
+    @property
+    def timed(self) -> dict[str, int]:
+        """Measured calls by extension point."""
+        return self._by_extension_point("llm_d_epp_plugin_duration_seconds_count")
+
+    def _by_extension_point(self, name: str) -> dict[str, int]:
         page = b"".join(self.metrics.exposition()[0]).decode().splitlines()
-        found = [line for line in page if line.startswith("epp_plugin_errors_total{")]
-        return {
-            line.partition('extension_point="')[2].partition('"')[0]: int(
-                float(line.rpartition(" ")[2])
-            )
-            for line in found
-        }
+        sums: Counter[str] = Counter()
+        for line in page:
+            if line.startswith(f"{name}{{"):
+                point = line.partition('extension_point="')[2].partition('"')[0]
+                sums[point] += int(float(line.rpartition(" ")[2]))
+        return dict(sums)

@@ -27,6 +27,7 @@ async def test_every_hook_follows_the_response_whatever_the_others_do() -> None:
 
     assert [hook.calls for hook in hooks] == [3, 1, 3]
     assert runner.errors == {"ResponseStreaming": 4}
+    assert runner.timed == {"ResponseStreaming": 7}
 
 
 def test_metadata_of_hooks_is_merged_key_by_key() -> None:
@@ -44,3 +45,4 @@ def test_metadata_of_hooks_is_merged_key_by_key() -> None:
 
     assert told == {"lb": {"a": 1, "b": 2}, "mine": {"c": 3}}
     assert runner.errors == {"ResponseStreaming": 3}
+    assert runner.timed == {"ResponseStreaming": 5}
