@@ -143,7 +143,9 @@ class Transaction:
         if self._closed or (request is not None and request.state is RequestState.DECIDING):
             return
         if request is not None and request.state is RequestState.READING:
-            self._violation("the stream was half-closed before the request body ended")
+            # So Envoy says that the client has left. OK would send anybody else on without a body.
+            self._end(TerminationCause.CLIENT_DISCONNECT)
+            self._close(StatusCode.CANCELLED, "half-closed before the request body ended")
             return
         gone = self._response is None or not self._response.ended
         self._end(self._cause_of_half_close() if gone else TerminationCause.NATURAL)

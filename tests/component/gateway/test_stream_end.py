@@ -158,12 +158,12 @@ async def test_a_half_close_right_after_the_body_gets_answer_and_ok(picker: Pick
     assert ends(picker) == {"natural": 1}
 
 
-async def test_a_half_close_within_the_body_is_the_callers_violation(picker: Picker) -> None:
+async def test_a_half_close_within_the_body_is_a_disconnect(picker: Picker) -> None:
     exchange = picker.exchange()
     await exchange.request_headers()
     await exchange.request_body(b"{")
     await exchange.half_close()
-    assert (await exchange.status()).name == "INVALID_ARGUMENT"
+    assert (await exchange.status()).name == "CANCELLED"
 
 
 async def test_a_half_close_within_the_response_is_a_disconnect(picker: Picker) -> None:
