@@ -23,7 +23,8 @@ import httpx
 
 from epp.support.event_loop import run_in_loop
 from tests.benchmarks.simulated_fleet import CELLS, SECONDS, Outcome, pooled, run_picker
-from tests.fakes.programs.processes import MODEL, PortSource, Simulator, sum_of
+from tests.fakes.metrics.samples import sum_of
+from tests.fakes.programs.processes import MODEL, PortSource, Simulator
 from tests.fakes.programs.stack import Stack
 
 SERVERS = 4

@@ -10,7 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.fakes.programs.processes import MODEL, Simulator, sum_of
+from tests.fakes.metrics.samples import sum_of
+from tests.fakes.programs.processes import MODEL, Simulator
 from tests.fakes.programs.program import wait_until
 from tests.fakes.programs.scripted_server import EVENT_STREAM, Gate, Received, Reply, ScriptedServer
 from tests.fakes.programs.stack import MakeStack, Stack

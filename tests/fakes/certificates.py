@@ -27,6 +27,15 @@ def certificate_of(pair: CertificatePair) -> x509.Certificate:
     return x509.load_pem_x509_certificate(pair.chain)
 
 
+def untrusting() -> ssl.SSLContext:
+    """A gateway that verifies nothing."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    return context
+
+
 @dataclass(frozen=True)
 class Handshake:
     """What a gateway that verifies nothing learns from a handshake."""
@@ -36,11 +45,7 @@ class Handshake:
 
 
 async def shake_hands(port: int) -> Handshake:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    context.set_alpn_protocols(["h2"])
-    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=untrusting())
     tls = writer.get_extra_info("ssl_object")
     try:
         return Handshake(

@@ -11,7 +11,8 @@ import openai
 
 from epp.standalone.envoy_clusters import Address
 from tests.fakes.kubernetes.objects import inference_pool, pod, pod_status
-from tests.fakes.programs.processes import Picker, PortSource, Simulator, sum_of
+from tests.fakes.metrics.samples import sum_of
+from tests.fakes.programs.processes import Picker, PortSource, Simulator
 from tests.fakes.programs.program import wait_until
 from tests.fakes.programs.stack import PickersBehindEnvoy
 from tests.kube.caller import Caller

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.fakes.programs.serving import sum_of
+from tests.fakes.metrics.samples import sum_of
 from tests.soak.deck import DECK
 from tests.soak.ledger import DISCONNECT, Ledger
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.eventually import eventually
-from tests.fakes.programs.serving import ServingPicker, VitalSigns, serving_picker, sum_of
+from tests.fakes.metrics.samples import sum_of
+from tests.fakes.programs.serving import ServingPicker, VitalSigns, serving_picker
 from tests.soak.agreement import agrees
 from tests.soak.churn import (
     CONFIGURATIONS,
@@ -103,7 +104,7 @@ class Soak:
 
         def holds() -> bool:
             seen[:] = [self.picker.vital_signs()]
-            return nothing_is_held(seen[0]) and claim(seen[0])
+            return seen[0].nothing_is_held and claim(seen[0])
 
         try:
             await eventually(holds, timeout_seconds=60)
@@ -183,11 +184,6 @@ async def test_whatever_happens_every_request_is_accounted_for_and_nothing_stays
         output = scene.picker.output()
         assert "Traceback" not in output
         assert "exception" not in output.lower()
-
-
-def nothing_is_held(now: VitalSigns) -> bool:
-    """Whether every gauge is back at zero."""
-    return not (now.streams or now.in_flight or now.running or now.buffered_bytes)
 
 
 def is_back_at(warm: VitalSigns, now: VitalSigns) -> bool:

@@ -102,7 +102,7 @@ async def hold_a_crowd(picker: ServingPicker, until: float) -> VitalSigns:
         await streams.hold(until)
         held = await becomes(picker, all_are_held(streams))
         await streams.end()
-        await becomes(picker, nothing_is_held)
+        await becomes(picker, lambda now: now.nothing_is_held)
     return held
 
 
@@ -144,11 +144,6 @@ def all_are_held(streams: Crowd) -> Callable[[VitalSigns], bool]:
         )
 
     return holds
-
-
-def nothing_is_held(now: VitalSigns) -> bool:
-    """Whether every gauge is back at zero."""
-    return not (now.streams or now.in_flight or now.running or now.buffered_bytes)
 
 
 def report(number: int, base: VitalSigns, held: VitalSigns, idle: VitalSigns) -> None:

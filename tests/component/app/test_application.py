@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from epp.app.options import ServeOptions
 from epp.framework.errors import ConfigError
 from epp.gateway.service import SERVICE_NAME
 from epp.support.revision import REVISION_VARIABLE
+from tests.fakes.certificates import untrusting
 from tests.fakes.eventually import eventually
 from tests.fakes.pickers.applications import (
     BODY,
@@ -184,18 +184,8 @@ async def test_a_missing_pool_file_is_an_error(tmp_path: Path) -> None:
 
 async def test_it_serves_tls_with_a_certificate_of_its_own(pool_file: Path) -> None:
     async with running(options(pool_file, secure_serving=True)) as (_, ports):
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", ports.grpc, ssl=untrusting_context()
-        )
+        reader, writer = await asyncio.open_connection("127.0.0.1", ports.grpc, ssl=untrusting())
         tls = writer.get_extra_info("ssl_object")
         assert tls.selected_alpn_protocol() == "h2"
         writer.close()
         del reader
-
-
-def untrusting_context() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    context.set_alpn_protocols(["h2"])
-    return context

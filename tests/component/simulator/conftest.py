@@ -6,12 +6,22 @@ from collections.abc import AsyncIterator, Callable
 import aiohttp
 import pytest
 
+from epp.simulator.server import RunningSimulator, serve
+from epp.simulator.settings import SimulatorSettings
+
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
     """A client that sends and reads bodies as they are."""
     async with aiohttp.ClientSession(auto_decompress=False) as session:
         yield session
+
+
+@pytest.fixture
+async def simulator() -> AsyncIterator[RunningSimulator]:
+    """A model server as it is without flags."""
+    async with serve(SimulatorSettings(port=0)) as running:
+        yield running
 
 
 @pytest.fixture

@@ -17,12 +17,6 @@ Until = Callable[[Callable[[], bool]], Awaitable[None]]
 BODY = {"model": "simulated-model", "prompt": "hello", "max_tokens": 10, "stream": True}
 
 
-@pytest.fixture
-async def simulator() -> AsyncIterator[RunningSimulator]:
-    async with serve(SimulatorSettings(port=0)) as running:
-        yield running
-
-
 async def _break(
     http: aiohttp.ClientSession, simulator: RunningSimulator, **switches: object
 ) -> None:

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import aiohttp
 import pytest
@@ -26,12 +26,6 @@ COMMAND = (
     "parser = argparse.ArgumentParser(); add_arguments(parser);"
     "sys.exit(run_command(parser.parse_args()))"
 )
-
-
-@pytest.fixture
-async def simulator() -> AsyncIterator[RunningSimulator]:
-    async with serve(SimulatorSettings(port=0)) as running:
-        yield running
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 
@@ -16,7 +15,7 @@ from epp.transport.native.frames import GOAWAY, PREFACE, SETTINGS, Setting, fram
 from epp.transport.native.frames import settings as settings_frame
 from epp.transport.native.keepalive import Patience
 from epp.transport.native.tls import ServerTls
-from tests.fakes.certificates import new_pair, shake_hands
+from tests.fakes.certificates import new_pair, shake_hands, untrusting
 from tests.fakes.eventually import eventually
 from tests.fakes.transport.http2_peer import Peer, data, frames_in, message
 from tests.fakes.transport.listening import listening
@@ -46,14 +45,6 @@ async def read(client: socket.socket) -> bytes:
 async def is_served(client: socket.socket) -> bool:
     """Whether the server's SETTINGS come."""
     return (await read(client)) != b""
-
-
-def untrusting() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    context.set_alpn_protocols(["h2"])
-    return context
 
 
 async def read_to_the_end(client: socket.socket) -> bytes:

@@ -28,3 +28,12 @@ def value_of(metrics: Metrics, name: str, **labels: str) -> float:
     return sum(
         sample.value for sample in samples_of(metrics, name) if wanted <= sample.labels.items()
     )
+
+
+def sum_of(page: str, name: str) -> float:
+    """The sum of all series called `name` on a metrics page."""
+    return sum(
+        float(line.rpartition(" ")[2])
+        for line in page.splitlines()
+        if line.startswith((f"{name} ", f"{name}{{"))
+    )

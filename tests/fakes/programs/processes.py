@@ -16,6 +16,7 @@ from epp.standalone.envoy_binary import envoy_binary
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.ports import FreePorts
 from epp.standalone.tether import tethered
+from tests.fakes.metrics.samples import sum_of
 from tests.fakes.pickers.chosen_transport import TRANSPORT
 from tests.fakes.programs.program import Program, wait_until
 from tests.fakes.transport.raw_http import connected
@@ -186,12 +187,3 @@ class Gateway(Program):
             if not host["health_status"].get("failed_active_health_check")
             and (socket := host["address"]["socket_address"])
         }
-
-
-def sum_of(page: str, name: str) -> float:
-    """The sum of all series called `name` on a metrics page."""
-    return sum(
-        float(line.rpartition(" ")[2])
-        for line in page.splitlines()
-        if line.startswith((f"{name} ", f"{name}{{"))
-    )

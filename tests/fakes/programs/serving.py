@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.fakes.metrics.samples import sum_of
 from tests.fakes.pool_files import MANIFEST
 from tests.fakes.programs.process_stats import open_files, resident_bytes, threads
 from tests.fakes.programs.program import Program
@@ -35,6 +36,11 @@ class VitalSigns:
     threads: int
     open_files: int
     resident_bytes: int
+
+    @property
+    def nothing_is_held(self) -> bool:
+        """Whether every gauge of streams and requests is back at zero."""
+        return not (self.streams or self.in_flight or self.running or self.buffered_bytes)
 
 
 class ServingPicker(Program):
@@ -73,25 +79,20 @@ class ServingPicker(Program):
     def vital_signs(self) -> VitalSigns:
         """Read the metrics page and what the kernel knows."""
         page = self.metrics_page()
+
+        def count(name: str) -> int:
+            return int(sum_of(page, name))
+
         return VitalSigns(
-            streams=sum_of(page, "llm_d_epp_extproc_streams_inflight"),
-            in_flight=sum_of(page, "epp_requests_in_flight"),
-            running=sum_of(page, "llm_d_epp_request_running"),
-            buffered_bytes=sum_of(page, "epp_buffered_bytes"),
-            tasks=sum_of(page, "epp_asyncio_tasks"),
+            streams=count("llm_d_epp_extproc_streams_inflight"),
+            in_flight=count("epp_requests_in_flight"),
+            running=count("llm_d_epp_request_running"),
+            buffered_bytes=count("epp_buffered_bytes"),
+            tasks=count("epp_asyncio_tasks"),
             threads=threads(self.pid),
             open_files=open_files(self.pid),
             resident_bytes=resident_bytes(self.pid),
         )
-
-
-def sum_of(page: str, name: str) -> int:
-    """Sum of all series of a gauge or counter."""
-    return sum(
-        int(float(line.rpartition(" ")[2]))
-        for line in page.splitlines()
-        if line.startswith((f"{name} ", f"{name}{{"))
-    )
 
 
 def _read(port: int, path: str) -> str:
