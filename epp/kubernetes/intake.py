@@ -215,6 +215,11 @@ def _key_of(content: msgspec.Raw) -> ObjectKey | None:
 
 
 def _should_be_known(change: StoreChange[T], reached: str, listed: str) -> bool:
-    """Whether a change that a list brought is older than what the watch had reached."""
+    """Whether a change that a list brought is older than what the watch had reached.
+
+    A list that is itself older is that of a server that was restored, where versions begin anew.
+    """
     version = change.new.resource_version if change.new else listed
-    return version.isdigit() and reached.isdigit() and int(version) <= int(reached)
+    if not (version.isdigit() and reached.isdigit() and listed.isdigit()):
+        return False
+    return int(version) <= int(reached) <= int(listed)

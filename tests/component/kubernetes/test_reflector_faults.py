@@ -138,6 +138,7 @@ async def test_a_version_from_the_future_is_found_out_by_the_silence(
 
         assert pods.observer.relists[RelistReason.SILENT] == 1
         assert pods.told() == ["+old", "-old", "+new"]
+        assert pods.observer.repairs == 0  # no watch could have told
 
 
 async def test_a_stream_that_told_something_is_believed(
