@@ -40,7 +40,19 @@ def read_parameters(
             raise ParametersRefused
         return None
     spelled = _spelled_right(schema, given, path, findings)
+    _warn_of_replaced(schema, spelled, path, findings)
     return _validated(schema, spelled, path, findings)
+
+
+def _warn_of_replaced(
+    schema: type[Parameters], given: Mapping[str, Any], path: str, findings: Findings
+) -> None:
+    """What has its default says nothing: a resolved document has it all."""
+    for field_name, field in schema.model_fields.items():
+        name = field.alias or field_name
+        instead = schema.replaced.get(name)
+        if instead is not None and given.get(name, field.default) != field.default:
+            findings.warning(f"{path}.{name}", f"deprecated; use {instead}")
 
 
 def _validated(

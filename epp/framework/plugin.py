@@ -57,6 +57,8 @@ class Parameters(BaseModel):
         validate_by_alias=True,
         allow_inf_nan=False,
     )
+    replaced: ClassVar[Mapping[str, str]] = {}
+    """By the name of a deprecated parameter in YAML, the one to use: its users are warned."""
 
     @field_validator("*")
     @classmethod

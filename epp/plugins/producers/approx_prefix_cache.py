@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -56,6 +56,10 @@ INDEX_ENTRIES = GaugeSpec(
 class ApproxPrefixCacheParameters(Parameters):
     """Parameters of `approx-prefix-cache-producer`."""
 
+    replaced: ClassVar = {
+        "blockSize": "blockSizeTokens",
+        "maxPrefixBlocksToMatch": "maxPrefixTokensToMatch",
+    }
     auto_tune: bool = Field(
         True, description="Take block size and capacity from the metrics of endpoints, if known."
     )

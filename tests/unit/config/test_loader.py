@@ -14,7 +14,9 @@ from epp.config.assembly import assemble
 from epp.config.loader import MAX_BYTES, load_config, read_config
 from epp.config.plugin_registry import PluginRegistry
 from epp.framework.errors import ConfigError
+from epp.framework.plugin import parameters_of
 from epp.observability.metrics import Metrics
+from epp.plugins.catalogue import BUNDLED
 from tests.fakes.configurations import assembled, refusal
 
 REGISTRY = PluginRegistry()
@@ -115,6 +117,38 @@ def test_a_parameter_nobody_knows_is_named_with_its_nearest(parameters: str, pro
     problems = refusal(f"plugins: [{parameters}]")
 
     assert [line for line in problems if line.startswith(problem)], problems
+
+
+@pytest.mark.parametrize(
+    ("given", "warning"),
+    [
+        ("blockSize: 32", "blockSize: deprecated; use blockSizeTokens"),
+        (
+            "maxPrefixBlocksToMatch: 9",
+            "maxPrefixBlocksToMatch: deprecated; use maxPrefixTokensToMatch",
+        ),
+        ("blockSizeTokens: 32", None),
+        ("blockSize: 0", None),
+    ],
+    ids=["one", "another", "the new one", "as a resolved document has it"],
+)
+def test_a_deprecated_parameter_is_warned_about_with_what_replaced_it(
+    given: str, warning: str | None
+) -> None:
+    """Pitfall 49."""
+    text = f"plugins: [{{type: approx-prefix-cache-producer, parameters: {{{given}}}}}]"
+
+    told = [line for line in assembled(text).warnings if ".parameters." in line]
+
+    assert told == ([f"plugins[0].parameters.{warning}"] if warning else [])
+
+
+def test_every_parameter_that_was_replaced_exists_and_so_does_its_successor() -> None:
+    for kind in map(REGISTRY.find, BUNDLED):
+        schema = parameters_of(kind)
+        if schema is not None and schema.replaced:
+            names = {field.alias for field in schema.model_fields.values()}
+            assert names.issuperset([*schema.replaced, *schema.replaced.values()])
 
 
 def test_names_of_deeper_parameters_are_matched_without_case() -> None:
