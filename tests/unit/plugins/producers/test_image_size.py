@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -54,6 +55,24 @@ FORMATS = [png, gif, webp_lossy, webp_lossless, webp_extended, jpeg]
 
 def url(image: bytes) -> bytes:
     return b"data:image/x;base64," + base64.b64encode(image)
+
+
+@pytest.mark.parametrize(
+    ("beginning", "most"),
+    [(png(640, 480), 4096), (b"\0\0\0", 4096), (jpeg(640, 480), 3 * MAX_JPEG_TEXT)],
+    ids=["png", "unknown", "jpeg"],
+)
+def test_of_a_large_image_only_the_beginning_is_decoded(beginning: bytes, most: int) -> None:
+    """Pitfall 18."""
+    content = memoryview(url(beginning + bytes(8_000_000)))
+    tracemalloc.start()
+    try:
+        image_size(content)
+        _, most_at_once = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert most_at_once < most
 
 
 @pytest.mark.parametrize("image", FORMATS)
