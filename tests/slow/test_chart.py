@@ -144,6 +144,17 @@ def test_the_pod_meets_the_restricted_security_standard(admin: Caller, namespace
     admin.create(pod_of(rendered_chart("llama", namespace, router())), dryRun="All")
 
 
+def test_the_cluster_may_choose_the_user_of_the_pod(admin: Caller, namespace: str) -> None:
+    restrict(admin, namespace)
+    left_out = {"runAsUser": None, "runAsGroup": None}
+    values = router(epp={"podSecurityContext": left_out})
+
+    pod = admin.create(pod_of(rendered_chart("llama", namespace, values)), dryRun="All")
+
+    assert pod["spec"]["securityContext"]["runAsNonRoot"]
+    assert not left_out.keys() & pod["spec"]["securityContext"].keys()
+
+
 def test_a_disruption_budget_never_keeps_a_leaders_node(manifests: Manifests) -> None:
     budgets = [each for each in manifests if each["kind"] == "PodDisruptionBudget"]
 
