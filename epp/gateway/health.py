@@ -54,7 +54,7 @@ class HealthConditions:
         reasons = {
             "the pool has not been read yet": not self.is_synced and not self.is_pool_gone,
             "the pool is gone": self.is_pool_gone,
-            "no parser speaks the pool's appProtocol": not self.is_protocol_supported,
+            "not every parser speaks the pool's appProtocol": not self.is_protocol_supported,
             "this replica is not the leader": self.has_election and not self.is_leader,
             "shutting down": self.is_draining,
         }

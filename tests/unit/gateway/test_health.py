@@ -79,7 +79,7 @@ def test_each_reason_is_named() -> None:
 
     assert worst.not_ready_reasons() == [
         "the pool has not been read yet",
-        "no parser speaks the pool's appProtocol",
+        "not every parser speaks the pool's appProtocol",
         "this replica is not the leader",
         "shutting down",
     ]
