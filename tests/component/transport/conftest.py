@@ -15,8 +15,8 @@ from tests.fakes.transport.streams import ServerFactory, Serving, stream_server
 def pytest_asyncio_loop_factories(
     item: pytest.Item,
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Tests of the native transport run on both loops: their transports differ."""
-    if item.path.name.startswith("test_native"):
+    """Tests of the native transport and of TLS run on both loops: their transports differ."""
+    if item.path.name.startswith(("test_native", "test_tls")):
         return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
     return {"asyncio": asyncio.new_event_loop}
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -10,25 +10,47 @@ import pytest
 
 from epp.transport.certificates import CertificatePair, Certificates
 from epp.transport.grpc_credentials import server_credentials
+from epp.transport.native.tls import ServerTls
 from tests.fakes.certificates import certificate_of, new_pair, shake_hands, write_pair
 from tests.fakes.logs import awaitable_logs, until_logged
 from tests.fakes.transport.listening import listening
-from tests.fakes.transport.streams import SERVICE, TellingHandler, stream_server
+from tests.fakes.transport.native_streams import PATH, native_server
+from tests.fakes.transport.streams import TellingHandler, stream_server
+
+MIB = 1024 * 1024
+
+TlsServer = Callable[[Certificates], AbstractAsyncContextManager[int]]
 
 
-def tls_server(certificates: Certificates) -> AbstractAsyncContextManager[int]:
+def on_grpc(certificates: Certificates) -> AbstractAsyncContextManager[int]:
     credentials = server_credentials(certificates)
     return listening(stream_server(TellingHandler, credentials=credentials))
 
 
+def on_native(certificates: Certificates) -> AbstractAsyncContextManager[int]:
+    tls = ServerTls(certificates.pair)
+    certificates.give_to(tls.replace)
+    return listening(native_server(TellingHandler, tls=tls))
+
+
+@pytest.fixture(params=[on_grpc, on_native], ids=["grpc.aio", "native"])
+def tls_server(request: pytest.FixtureRequest) -> TlsServer:
+    """Servers of one transport, then of the other."""
+    server: TlsServer = request.param
+    return server
+
+
 @asynccontextmanager
-async def open_channel(port: int, pair: CertificatePair) -> AsyncIterator[grpc.aio.Channel]:
+async def open_call(
+    port: int, pair: CertificatePair
+) -> AsyncIterator[grpc.aio.StreamStreamCall[bytes, bytes]]:
     credentials = grpc.ssl_channel_credentials(root_certificates=pair.chain)
-    async with grpc.aio.secure_channel(f"localhost:{port}", credentials) as channel:
-        yield channel
+    options = (("grpc.max_receive_message_length", -1),)
+    async with grpc.aio.secure_channel(f"localhost:{port}", credentials, options) as channel:
+        yield channel.stream_stream(PATH)()
 
 
-async def test_a_self_signed_certificate_is_shown_and_h2_agreed_on() -> None:
+async def test_a_certificate_is_shown_and_h2_agreed_on(tls_server: TlsServer) -> None:
     pair = new_pair()
     async with tls_server(Certificates(pair)) as port:
         handshake = await shake_hands(port)
@@ -37,19 +59,20 @@ async def test_a_self_signed_certificate_is_shown_and_h2_agreed_on() -> None:
     assert handshake.certificate == certificate_of(pair)
 
 
-async def test_streams_work_over_tls() -> None:
+async def test_large_messages_go_through_tls(tls_server: TlsServer) -> None:
     pair = new_pair()
-    async with tls_server(Certificates(pair)) as port, open_channel(port, pair) as channel:
-        call: grpc.aio.StreamStreamCall[bytes, bytes] = channel.stream_stream(f"/{SERVICE}/Talk")()
-        await call.write(b"hello")
-        assert await call.read() == b"hello"
+    async with tls_server(Certificates(pair)) as port, open_call(port, pair) as call:
+        for body in (b"hello", bytes(8 * MIB)):
+            await call.write(body)
+            assert await call.read() == body
 
 
-async def test_a_replaced_pair_is_for_new_handshakes_and_old_streams_live_on() -> None:
+async def test_a_replaced_pair_is_for_new_handshakes_and_old_streams_live_on(
+    tls_server: TlsServer,
+) -> None:
     old, new = new_pair(), new_pair()
     certificates = Certificates(old)
-    async with tls_server(certificates) as port, open_channel(port, old) as channel:
-        call: grpc.aio.StreamStreamCall[bytes, bytes] = channel.stream_stream(f"/{SERVICE}/Talk")()
+    async with tls_server(certificates) as port, open_call(port, old) as call:
         await call.write(b"before")
         assert await call.read() == b"before"
 
@@ -61,7 +84,9 @@ async def test_a_replaced_pair_is_for_new_handshakes_and_old_streams_live_on() -
         assert await call.read() == b"after"
 
 
-async def test_files_that_change_are_used_and_broken_ones_are_left_aside(tmp_path: Path) -> None:
+async def test_files_that_change_are_used_and_broken_ones_are_left_aside(
+    tls_server: TlsServer, tmp_path: Path
+) -> None:
     first, second = new_pair(), new_pair()
     write_pair(tmp_path, first)
     certificates = Certificates(first)
