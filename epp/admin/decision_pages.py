@@ -32,11 +32,9 @@ class DecisionPages:
         self,
         decisions: DecisionLog | None,
         rehearse: Callable[[IncomingRequest], Awaitable[Decision]],
-        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._decisions = decisions
         self._rehearse = rehearse
-        self._now = now
         self._is_rehearsing = False
 
     def add_to(self, router: web.UrlDispatcher) -> None:
@@ -54,7 +52,7 @@ class DecisionPages:
             return problem_answer(
                 HTTPStatus.BAD_REQUEST, f"limit: {text[:64]!r}: must be a number from 1 to 999999"
             )
-        now = self._now()
+        now = time.monotonic()
         return json_answer(
             DecisionList(
                 size=self._decisions.size,
@@ -74,7 +72,7 @@ class DecisionPages:
                 f"request {wanted[:128]!r} is not among the last {len(self._decisions)} decisions"
                 f" of this replica (--decision-log-size {self._decisions.size})",
             )
-        now = self._now()
+        now = time.monotonic()
         return json_answer([view_decision(each, now) for each in found[:MOST_TOLD]])
 
     async def _dry_run(self, request: web.Request) -> web.Response:
@@ -92,7 +90,7 @@ class DecisionPages:
         try:
             async with asyncio.timeout(READ_SECONDS):
                 content = await request.read()
-            incoming = read_dry_run(content, self._now())
+            incoming = read_dry_run(content, time.monotonic())
             decision = await self._rehearse(incoming)
         except TimeoutError:
             return late_answer()
@@ -105,7 +103,7 @@ class DecisionPages:
             return problem_answer(HTTPStatus.BAD_REQUEST, str(error))
         finally:
             self._is_rehearsing = False
-        return json_answer(view_decision(decision, self._now()))
+        return json_answer(view_decision(decision, time.monotonic()))
 
 
 async def _summaries(decisions: Sequence[Decision], now: float) -> list[Summary]:

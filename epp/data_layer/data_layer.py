@@ -44,7 +44,7 @@ class DataLayer:
         listeners: Sequence[EndpointListener] = (),
         *,
         metrics: Metrics,
-        settings: DataLayerSettings | None = None,
+        settings: DataLayerSettings,
         rng: random.Random,
         now: Callable[[], float] = time.monotonic,
         pages: PageOpener | None = None,
@@ -52,7 +52,7 @@ class DataLayer:
         self._wiring = wire(sources, listeners)
         self._datastore = datastore
         self._metrics = metrics
-        self._settings = settings or DataLayerSettings()
+        self._settings = settings
         self._now = now
         timetable = Timetable(now)
         self._pages = pages or Pages(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterable, Callable, Sequence
+from collections.abc import AsyncIterable, Sequence
 from typing import Any
 
 import grpc
@@ -53,14 +53,12 @@ class StreamService:
         handler_factory: StreamHandlerFactory,
         limits: MessageLimits,
         observer: StreamObserver,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._service = service
         self._method = method
         self._handler_factory = handler_factory
         self.limits = limits
         self._observer = observer
-        self._clock = clock
         self._has_named_limit = False
         self._cut_at: float | None = None
         self._open_streams: set[asyncio.Task[Any]] = set()
@@ -74,7 +72,7 @@ class StreamService:
 
     def cut_after(self, grace: float) -> None:
         """Streams cancelled later than this were cut by us, not cancelled by the peer."""
-        self._cut_at = self._clock() + grace
+        self._cut_at = time.monotonic() + grace
 
     async def all_closed(self) -> None:
         """Wait until the handlers of all open streams have seen their end."""
@@ -87,7 +85,7 @@ class StreamService:
         self._open_streams.add(task)
         task.add_done_callback(self._open_streams.discard)
         self._observer.stream_opened()
-        started = self._clock()
+        started = time.monotonic()
         stream = GrpcStream(context, task, self.limits.max_receive_bytes)
         code = StatusCode.CANCELLED
         try:
@@ -96,11 +94,11 @@ class StreamService:
         except asyncio.CancelledError:
             if stream.nothing_left:
                 code = StatusCode.OK
-            elif self._cut_at is not None and self._clock() >= self._cut_at:
+            elif self._cut_at is not None and time.monotonic() >= self._cut_at:
                 code = StatusCode.UNAVAILABLE  # what grpcio tells the peer when it cuts streams
             raise
         finally:
-            self._observer.stream_closed(GO_NAMES[code], self._clock() - started)
+            self._observer.stream_closed(GO_NAMES[code], time.monotonic() - started)
             await stream.dispose()
         # Not `abort`: its exception and the frames it went through would live until the collector
         # looks, with all that the stream held.

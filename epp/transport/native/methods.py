@@ -30,13 +30,11 @@ class StreamMethod:
         *,
         limits: MessageLimits | None = None,
         observer: StreamObserver | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.path = path
         self.handler_factory = handler_factory
         self.limits = limits or MessageLimits()
         self._observer = observer
-        self._clock = clock
         self._has_named_limit = False
 
     def opened(self) -> float:
@@ -44,12 +42,12 @@ class StreamMethod:
         if self._observer is None:
             return 0.0
         self._observer.stream_opened()
-        return self._clock()
+        return time.monotonic()
 
     def closed(self, code: StatusCode, opened_at: float) -> None:
         """Count it out."""
         if self._observer is not None:
-            self._observer.stream_closed(GO_NAMES[code], self._clock() - opened_at)
+            self._observer.stream_closed(GO_NAMES[code], time.monotonic() - opened_at)
 
     def refused(self, size: int) -> None:
         """Say once which flag lets larger messages in."""
