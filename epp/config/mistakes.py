@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from epp.datastore.manifest_errors import WRONG_LENGTHS, not_allowed, path_text, wrong_length
+from epp.framework.plugin import Parameters
 from epp.support.nearest import did_you_mean
 from epp.support.safe_text import printable
 
@@ -67,10 +68,8 @@ def _line(detail: ErrorDetails, at: str, schema: type[BaseModel]) -> str:
     location = detail["loc"]
     path = joined(at, location)
     if detail["type"] == "extra_forbidden":
-        known = field_names(_schemas_at(schema, location[:-1]))
-        hint = did_you_mean(str(location[-1]), known) if known else ""
-        allowed = f"; allowed: {', '.join(known)}" if known else ""
-        return f"{path}: unknown field{hint or allowed}"
+        schemas = _schemas_at(schema, location[:-1])
+        return f"{path}: unknown field{_what_is_meant(str(location[-1]), schemas)}"
     if detail["type"] == "missing":
         return f"{path}: required"
     if detail["type"] in WRONG_LENGTHS:
@@ -81,6 +80,16 @@ def _line(detail: ErrorDetails, at: str, schema: type[BaseModel]) -> str:
     for prefix in _PREFIXES:
         message = message.removeprefix(prefix)
     return not_allowed(path, detail["input"], printable(message, _LONGEST))
+
+
+def _what_is_meant(name: str, schemas: Sequence[type[BaseModel]]) -> str:
+    for found in schemas:
+        if issubclass(found, Parameters) and name in found.elsewhere:
+            return f"; it is one of {found.elsewhere[name]}"
+    known = field_names(schemas)
+    if not known:
+        return ""
+    return did_you_mean(name, known) or f"; allowed: {', '.join(known)}"
 
 
 def _schemas_at(schema: type[BaseModel], location: Location) -> list[type[BaseModel]]:

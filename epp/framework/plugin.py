@@ -59,6 +59,8 @@ class Parameters(BaseModel):
     )
     replaced: ClassVar[Mapping[str, str]] = {}
     """By the name of a deprecated parameter in YAML, the one to use: its users are warned."""
+    elsewhere: ClassVar[Mapping[str, str]] = {}
+    """YAML names that are looked for here, and the plugin type that has them."""
 
     @field_validator("*")
     @classmethod

@@ -21,6 +21,19 @@ MANY = 4
 class PrefixCacheParameters(Parameters):
     """Parameters of `prefix-cache-scorer`."""
 
+    # It had them itself until there were producers, and documents in use still say so.
+    elsewhere = dict.fromkeys(
+        (
+            "autoTune",
+            "blockSize",
+            "blockSizeTokens",
+            "maxPrefixBlocksToMatch",
+            "maxPrefixTokensToMatch",
+            "lruCapacityPerServer",
+        ),
+        "approx-prefix-cache-producer",
+    )
+
     prefix_match_info_producer_name: str = Field(
         "", description="Producer of the matches; empty: the one there is."
     )

@@ -128,3 +128,11 @@ def test_a_range_that_no_number_spans_is_refused() -> None:
     told = told_of("endpoint-attribute-scorer", range_path, {"min": -1e308, "max": 1e308})
 
     assert told.endswith("is not allowed; from min -1e+308 to max 1e+308 is too far")
+
+
+@pytest.mark.parametrize("name", ["autoTune", "blockSizeTokens", "lruCapacityPerServer"])
+def test_a_parameter_that_another_plugin_has_is_told_with_that(name: str) -> None:
+    assert told_of("prefix-cache-scorer", name, 1) == (
+        "unknown field; it is one of approx-prefix-cache-producer"
+    )
+    assert name in {row.path for row in rows_of("approx-prefix-cache-producer")}
