@@ -44,15 +44,12 @@ class ParserSelector:
             if not parser.suffixes:
                 self._fallback = parser
             claims += ((suffix.strip("/"), parser) for suffix in parser.suffixes)
+        self.has_fallback = self._fallback is not None
+        """Whether bodies of any path are taken."""
         self._claims: dict[str, list[tuple[str, Parser]]] = {}
         """By the last segment of the suffix, which is that of the path."""
         for claim in sorted(claims, key=lambda claim: -len(claim[0])):
             self._claims.setdefault(_last_segment(claim[0]), []).append(claim)
-
-    @property
-    def has_fallback(self) -> bool:
-        """Whether bodies of any path are taken."""
-        return self._fallback is not None
 
     def select(self, path: str) -> Parser:
         """The parser of `path`; raises `Rejection` when nobody claims it."""
