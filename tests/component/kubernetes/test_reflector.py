@@ -163,6 +163,21 @@ async def test_the_next_watch_goes_on_where_the_last_one_ended(
         assert pods.observer.relists == {RelistReason.FIRST: 1}
 
 
+async def test_each_watch_is_to_end_by_itself_after_a_time_of_its_own(
+    kube: FakeKubeApi, client: KubeClient
+) -> None:
+    """Pitfall 37: one that dies in silence is not followed for hours, nor do all end at once."""
+    async with watched_pods(client, impatient(watch_seconds=(120.0, 180.0))) as pods:
+        await pods.until()
+        for number in range(2, 10):
+            kube.end_watches()
+            await eventually(lambda: len(kube.seen) == number and kube.watches("pods") == 1)  # noqa: B023 # at once
+
+    asked = [int(seen.query["timeoutSeconds"]) for seen in kube.requests("watch", "pods")]
+    assert all(120 <= seconds <= 180 for seconds in asked)
+    assert len(set(asked)) > 3
+
+
 async def test_a_bookmark_moves_the_place_to_go_on_from(
     kube: FakeKubeApi, client: KubeClient
 ) -> None:

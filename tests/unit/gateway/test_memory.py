@@ -3,6 +3,8 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Iterable
 
+import pytest
+
 from tests.fakes.eventually import eventually
 from tests.fakes.pickers.collecting_outlet import CollectingOutlet
 from tests.fakes.pickers.gateway_client import header_map
@@ -47,8 +49,10 @@ async def test_an_answered_request_keeps_nothing_of_its_body() -> None:
     gateway.transaction.on_disconnect()
 
 
-async def test_inline_media_is_not_copied_while_it_is_parsed() -> None:
-    picker = make_picker()
+@pytest.mark.parametrize("config", [None, ""], ids=["parsed", "hashed"])
+async def test_inline_media_is_not_copied(config: str | None) -> None:
+    """Pitfall 18."""
+    picker = make_picker(config=config)
     outlet = ForgettingOutlet()
     gateway = Gateway(picker, FULL_DUPLEX, FULL_DUPLEX, outlet)
     headers = header_map({":method": "POST", ":path": "/v1/chat/completions", "x-request-id": "t"})
