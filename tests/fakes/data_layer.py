@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -29,17 +29,14 @@ class PageSource(PollingSource):
         *,
         interval: float | None = None,
         path: str = "/metrics",
-        scheme: str = "http",
-        type: str = "page-source",
     ) -> None:
-        self.identify(type=type, name=name)
+        self.identify(type="page-source", name=name)
         self.interval_seconds = interval
         self._path = path
-        self._scheme = scheme
 
     def target(self, endpoint: Endpoint) -> HttpTarget:
         return HttpTarget(
-            scheme=self._scheme,
+            scheme="http",
             host=endpoint.ip,
             port=int(endpoint.labels.get("metrics-port", endpoint.port)),
             path=self._path,
@@ -87,8 +84,8 @@ class HeavyExtractor(LoadExtractor):
 class AttributeExtractor(Extractor):
     """Keeps the last page as an attribute."""
 
-    def __init__(self, type: str = "attribute-extractor") -> None:
-        self.identify(type=type, name="")
+    def __init__(self) -> None:
+        self.identify(type="attribute-extractor", name="")
 
     def extract(self, payload: bytes, endpoint: Endpoint, now: float) -> bool:
         endpoint.state.attributes["page"] = payload
@@ -146,8 +143,8 @@ class FakeServer:
 class FakePages:
     """Pages without sockets; servers by `ip:port` and path, made when they are first asked."""
 
-    def __init__(self, servers: Mapping[str, FakeServer] | None = None) -> None:
-        self.servers = dict(servers or {})
+    def __init__(self) -> None:
+        self.servers: dict[str, FakeServer] = {}
         self.is_closed = False
 
     def server(self, address: str) -> FakeServer:
