@@ -10,6 +10,7 @@ from epp.cli.output import print_page
 from epp.config.descriptions import describe, describe_all
 from epp.config.plugin_pages import facts_of
 from epp.config.plugin_registry import PluginRegistry
+from epp.diagnosis.columns import columns
 
 _WIDTH = 98
 
@@ -41,10 +42,7 @@ def _table(arguments: argparse.Namespace, registry: PluginRegistry) -> Iterator[
     for described in describe_all(registry):
         text = described.problem or described.summary
         rows.append((described.type, ", ".join(described.kinds), described.stability, text))
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        yield "  ".join([*cells, row[3]]).rstrip()
+    yield from columns(rows)
 
 
 def _page(arguments: argparse.Namespace, registry: PluginRegistry) -> Iterator[str]:
