@@ -32,10 +32,10 @@ MOST_BODY_BYTES = 8 << 20
 
 _DESCRIPTION = """\
 Tell why a running Endpoint Picker sent a request where it did: who was a candidate and who was
-left out, what each filter removed and each scorer gave, the pick and the time it took. REQUEST is
-the request's x-request-id; without one the last decisions are listed. With --body it is a dry
-run: where that request would go now. Exit code 1 when the picker can't be asked, or knows no such
-request.
+left out, what each filter removed and each scorer gave, the load as it was reported by then, the
+pick and the time it took. REQUEST is the request's x-request-id; without one the last decisions
+are listed. With --body it is a dry run: where that request would go now. Exit code 1 when the
+picker can't be asked, or knows no such request.
 """
 
 

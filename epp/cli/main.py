@@ -168,7 +168,9 @@ def _version(arguments: Sequence[str]) -> int:
 
 COMMANDS: Mapping[str, Command] = {
     "serve": Command("run the Endpoint Picker for a gateway", _serve),
-    "standalone": Command("Envoy, Endpoint Picker and simulated model servers, here", _standalone),
+    "standalone": Command(
+        "run Envoy, Endpoint Picker and simulated model servers here", _standalone
+    ),
     "simulator": Command("run a simulated model server", _simulator),
     "envoy-config": Command("print a bootstrap for Envoy in front of a pool", _envoy_config),
     "pool": Command("show a pool: endpoints, and why pods have none", _pool),
@@ -181,9 +183,9 @@ COMMANDS: Mapping[str, Command] = {
 
 
 def _parser(name: str) -> ArgumentParser:
-    return ArgumentParser(
-        prog=f"epp {name}", description=COMMANDS[name].summary, allow_abbrev=False
-    )
+    summary = COMMANDS[name].summary
+    description = f"{summary[0].upper()}{summary[1:]}."
+    return ArgumentParser(prog=f"epp {name}", description=description, allow_abbrev=False)
 
 
 def _overview() -> str:
