@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from epp.datastore.datastore import Snapshot
     from epp.datastore.inference_pool import FailureMode, InferencePool
     from epp.datastore.pods import Pod
+    from epp.datastore.snapshot import Snapshot
     from epp.framework.endpoint import Endpoint
 
 

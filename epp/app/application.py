@@ -27,7 +27,8 @@ from epp.app.request_path import build_request_path
 from epp.app.request_path_settings import request_path_settings
 from epp.app.tracing import open_tracing
 from epp.app.views import Views
-from epp.datastore.datastore import Datastore, Snapshot
+from epp.datastore.datastore import Datastore
+from epp.datastore.snapshot import Snapshot
 from epp.gateway.health import HealthState
 from epp.kubernetes.leader_election import ElectionTiming
 from epp.observability.log_level import LogLevelSwitch

@@ -11,8 +11,8 @@ from epp.datastore.inference_pool import FailureMode, failure_mode_in_force
 
 if TYPE_CHECKING:
     from epp.app.options import ServeOptions
-    from epp.datastore.datastore import Change
     from epp.datastore.inference_pool import InferencePool
+    from epp.datastore.snapshot import Change
     from epp.framework.request_handling import Parser
     from epp.gateway.health import HealthState
     from epp.observability.metrics import Metrics

@@ -14,8 +14,9 @@ import yaml
 
 from epp.cli.envoy_flags import ADMIN, DEFAULTS, EVERYWHERE
 from epp.cli.output import print_page
-from epp.datastore.datastore import Datastore, Snapshot
+from epp.datastore.datastore import Datastore
 from epp.datastore.inference_pool import AppProtocol, FailureMode, failure_mode_in_force
+from epp.datastore.snapshot import Snapshot
 from epp.discovery.pool_file import parse_pool_file, read_content
 from epp.framework.errors import ConfigError
 from epp.observability.logging import configure_logging

@@ -27,7 +27,8 @@ from epp.data_layer.wiring import Attachment, Wiring, wire
 
 if TYPE_CHECKING:
     from epp.data_layer.page import PageOpener
-    from epp.datastore.datastore import Change, Datastore
+    from epp.datastore.datastore import Datastore
+    from epp.datastore.snapshot import Change
     from epp.framework.data_layer import EndpointListener, KubernetesExtractor, KubernetesSource
     from epp.observability.metrics import Metrics
 

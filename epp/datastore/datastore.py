@@ -1,4 +1,4 @@
-"""The current world: what requests see of the pool, and how it is changed."""
+"""The current world, and how it is changed."""
 
 from __future__ import annotations
 
@@ -13,36 +13,10 @@ import structlog
 from epp.datastore.endpoint_index import EndpointIndex, pool_order
 from epp.datastore.inference_pool import InferencePool
 from epp.datastore.pods import Expansion, Pod, expand_endpoints
+from epp.datastore.snapshot import Change, Snapshot
 from epp.framework.endpoint import Endpoint, EndpointId, EndpointState
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Snapshot:
-    """The pool at one moment. Never changes; readers keep it as long as they like."""
-
-    pool: InferencePool | None = None
-    synced: bool = False
-    """Whether the source of pods has told everything it knows at least once."""
-    is_pool_gone: bool = False
-    """Whether there was a pool and it was deleted: not synced, and nothing to wait for."""
-    endpoints: tuple[Endpoint, ...] = ()
-    """Ordered by namespace, pod name and rank."""
-    by_address: Mapping[str, Endpoint] = field(default_factory=dict)
-    by_ip: Mapping[str, tuple[Endpoint, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Change:
-    """What distinguishes a snapshot from the one before it."""
-
-    old: Snapshot
-    new: Snapshot
-    added: tuple[Endpoint, ...]
-    removed: tuple[Endpoint, ...]
-    replaced: tuple[Endpoint, ...]
-    """Known endpoints with other metadata: new objects with the load of the old ones."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from epp.datastore.datastore import Snapshot
+from epp.datastore.snapshot import Snapshot
 from epp.framework.endpoint import Endpoint, EndpointId, EndpointState
 
 if TYPE_CHECKING:

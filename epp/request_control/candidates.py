@@ -10,7 +10,7 @@ from epp.framework.errors import DropReason, ErrorCode, PlainRejection
 from epp.support.addresses import canonical_ip, join_host_port
 
 if TYPE_CHECKING:
-    from epp.datastore.datastore import Snapshot
+    from epp.datastore.snapshot import Snapshot
     from epp.framework.endpoint import Endpoint
     from epp.framework.trail import Trail
     from epp.request_control.incoming import IncomingRequest

@@ -18,7 +18,7 @@ from epp.scheduling.least_in_flight import least_in_flight
 from epp.support.fault_log import FaultLog
 
 if TYPE_CHECKING:
-    from epp.datastore.datastore import Snapshot
+    from epp.datastore.snapshot import Snapshot
     from epp.framework.endpoint import Endpoint
     from epp.framework.request import InferenceRequest, TerminationCause
     from epp.observability.metrics import Metrics

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from epp.datastore.datastore import Snapshot
+    from epp.datastore.snapshot import Snapshot
 
 
 class PoolAccess(Protocol):

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from epp.app.options import ServeOptions
-from epp.datastore.datastore import Snapshot
 from epp.datastore.inference_pool import AppProtocol, FailureMode, failure_mode_in_force
+from epp.datastore.snapshot import Snapshot
 from epp.framework.errors import ConfigError
 from epp.standalone.addresses import LOOPBACK, Addresses
 from epp.standalone.envoy_clusters import Address

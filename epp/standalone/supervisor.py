@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from epp.app.options import ServeOptions
-from epp.datastore.datastore import Snapshot
+from epp.datastore.snapshot import Snapshot
 from epp.framework.errors import PortTaken
 from epp.standalone.addresses import LOOPBACK, Addresses, assign_addresses
 from epp.standalone.banner import Running, banner

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from epp.datastore.datastore import Change, Datastore
+from epp.datastore.datastore import Datastore
+from epp.datastore.snapshot import Change
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.observer import WatchErrorKind
 from epp.kubernetes.pool_source import KubernetesPoolSource

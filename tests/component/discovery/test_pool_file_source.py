@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from epp.datastore.datastore import Change, Datastore
+from epp.datastore.datastore import Datastore
+from epp.datastore.snapshot import Change
 from epp.discovery.pool_file_source import PoolFileSource
 from epp.framework.errors import ConfigError
 from epp.support.file_watch import watch_file

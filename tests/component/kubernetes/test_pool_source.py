@@ -7,8 +7,9 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from epp.datastore.datastore import Change, Datastore
+from epp.datastore.datastore import Datastore
 from epp.datastore.inference_pool import AppProtocol, FailureMode
+from epp.datastore.snapshot import Change
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.observer import WatchErrorKind
 from epp.kubernetes.pool_source import SelectorSource

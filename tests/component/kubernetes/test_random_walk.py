@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from epp.datastore.datastore import Change
+from epp.datastore.snapshot import Change
 from epp.framework.endpoint import EndpointId
 from tests.fakes.eventually import eventually
 from tests.fakes.kubernetes.api import FakeKubeApi

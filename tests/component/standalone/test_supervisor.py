@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from epp.app.options import ServeOptions
-from epp.datastore.datastore import Snapshot
+from epp.datastore.snapshot import Snapshot
 from epp.framework.errors import PortTaken
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.held_stream import HeldStream

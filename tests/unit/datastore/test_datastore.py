@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from epp.datastore.datastore import Change, Datastore, Snapshot
+from epp.datastore.datastore import Datastore
 from epp.datastore.endpoint_index import pool_order
 from epp.datastore.inference_pool import InferencePool
 from epp.datastore.pods import ACTIVE_PORTS, Pod, expand_endpoints
+from epp.datastore.snapshot import Change, Snapshot
 from epp.framework.endpoint import Endpoint, EndpointState
 from tests.fakes.pool import pod_of, pool_of
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epp.datastore.datastore import Datastore, Snapshot
+from epp.datastore.datastore import Datastore
+from epp.datastore.snapshot import Snapshot
 from epp.request_control.candidates import locate_candidates
 from epp.support.addresses import canonical_ip, join_host_port
 from tests.fakes.pool import pod_of, pool_of

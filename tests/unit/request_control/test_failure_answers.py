@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import random
 
-from epp.datastore.datastore import Snapshot
 from epp.datastore.inference_pool import FailureMode
+from epp.datastore.snapshot import Snapshot
 from epp.framework.headers import Headers
 from epp.framework.request import TerminationCause
 from epp.observability.metrics import Metrics
