@@ -131,7 +131,9 @@ class Director:
             if self._must_sync:
                 return self._failures.never_synced(incoming, request, self._plan.hooks.response)
             if isinstance(error, TimeoutError):
-                error = DeadlinePassed()
+                passed = DeadlinePassed()
+                passed.__cause__ = error  # tells what was waited for
+                error = passed
             return self._failures.fault(error, incoming, request, self._plan.hooks.response)
 
     def best_effort(self, incoming: IncomingRequest, reason: str) -> ActiveRequest:

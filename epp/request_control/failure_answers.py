@@ -80,7 +80,7 @@ class FailureAnswers:
             reason, text = "deadline", "no endpoint was picked in time"
         else:
             reason, text = "internal", "internal error while picking an endpoint"
-            self._faults.tell("", error, request_id=request.id)
+        self._faults.tell(reason, error, request_id=request.id)
         if self.mode is FailureMode.FAIL_CLOSE:
             raise PlainRejection(
                 ErrorCode.SERVICE_UNAVAILABLE, text, details=reason, retry_after=1

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from epp.app.request_path import RequestPathSettings
 from epp.datastore.inference_pool import FailureMode
@@ -227,7 +228,13 @@ async def test_an_asynchronous_step_that_passes_the_deadline(mode: FailureMode) 
     settings = RequestPathSettings(director=DirectorSettings(decision_timeout=0.02))
     hooks = Hooks(data_producer=(SleepyProducer(),))
     async with running_picker(failure_mode=mode, hooks=hooks, settings=settings) as picker:
-        assert_deadline(await answer_to(picker), picker, mode)
+        with capture_logs() as logs:
+            assert_deadline(await answer_to(picker), picker, mode)
+
+    (told,) = [line for line in logs if line["event"] == "picking failed"]
+    assert told["error"].endswith(".DeadlinePassed")
+    assert told["request_id"] == "t-1"
+    assert "in produce" in told["exception"]
 
 
 def assert_deadline(answer: Answer, picker: Picker, mode: FailureMode) -> None:
