@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from epp.gateway.overload_log import Outcome, OverloadLog
+
 if TYPE_CHECKING:
     from epp.observability.metrics import Metrics
 
@@ -53,6 +55,7 @@ class LoadGuard:
         self._lags: deque[float] = deque([0.0] * _LAG_SAMPLES, maxlen=_LAG_SAMPLES)
         self._lag = 0.0
         """The least of the last samples: one long turn of the loop is no overload."""
+        self._log = OverloadLog(now)
         self.streams = 0
         self.buffered_bytes = 0
 
@@ -85,6 +88,11 @@ class LoadGuard:
             return Pressure.NONE, ""
         over = self.buffered_bytes > limit * HARD_FACTOR
         return (Pressure.EXTREME if over else Pressure.HIGH), "buffered-bytes"
+
+    def cut_short(self, signal: str, outcome: Outcome) -> None:
+        """Count a request that `signal` took a regular decision from, and tell of it."""
+        self._metrics.overloaded(signal, outcome)
+        self._log.cut_short(signal, outcome)
 
     async def run(self) -> None:
         """Measure how late the event loop calls back, for ever."""

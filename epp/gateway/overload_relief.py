@@ -24,7 +24,7 @@ def relief(
     """Decision 1's overload row: a `Rejection` early, or a pick without reading on."""
     fail_open = context.director.failure_mode is FailureMode.FAIL_OPEN
     if pressure is Pressure.EXTREME or not fail_open:
-        context.metrics.overloaded(signal, "rejected")
+        context.guard.cut_short(signal, "rejected")
         raise overloaded(signal)
-    context.metrics.overloaded(signal, "picked")
+    context.guard.cut_short(signal, "picked")
     return context.director.best_effort(incoming(), "overload")
