@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 
 from epp.app.flags import declarations_of
 from epp.app.pool_choice import NO_POOL
@@ -31,8 +32,7 @@ for, where to listen and what is allowed are read as epp serve reads them.
 
 Exit code 0: nothing is wrong; 1: a fault was found (with --strict: or a warning); 2: wrong usage.
 
-Checks: {", ".join(CHECK_IDS)}
-"""
+{fill(f"Checks: {', '.join(CHECK_IDS)}", 98, break_on_hyphens=False)}"""
 
 
 def run_command(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
