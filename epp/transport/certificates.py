@@ -50,7 +50,9 @@ def self_signed_pair(now: datetime.datetime, hostname: str | None = None) -> Cer
     """A certificate for gateways that do not verify it; ECDSA, as handshakes should be cheap."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Inference Ext")])
-    names = dict.fromkeys(("localhost", hostname or socket.gethostname()))
+    host = hostname or socket.gethostname()
+    # The kernel takes any bytes for a name of the machine, a certificate does not.
+    names = dict.fromkeys(("localhost", host) if host.isascii() else ("localhost",))
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)

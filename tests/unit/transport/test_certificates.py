@@ -39,6 +39,13 @@ def test_a_pair_is_loaded_as_it_was_written(tmp_path: Path) -> None:
     assert load_pair(tmp_path) == pair
 
 
+def test_a_machine_whose_name_no_certificate_takes_has_one_all_the_same() -> None:
+    certificate = certificate_of(self_signed_pair(NOW, hostname="müller\udcff"))
+
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["localhost"]
+
+
 def test_the_key_is_not_shown_by_repr() -> None:
     assert "PRIVATE" not in repr(new_pair())
 
