@@ -168,9 +168,7 @@ def _version(arguments: Sequence[str]) -> int:
 
 COMMANDS: Mapping[str, Command] = {
     "serve": Command("run the Endpoint Picker for a gateway", _serve),
-    "standalone": Command(
-        "run Envoy, Endpoint Picker, simulated model servers here", _standalone
-    ),
+    "standalone": Command("run Envoy, Endpoint Picker, simulated model servers here", _standalone),
     "simulator": Command("run a simulated model server", _simulator),
     "envoy-config": Command("print a bootstrap for Envoy in front of a pool", _envoy_config),
     "pool": Command("show a pool: endpoints, and why pods have none", _pool),
