@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from epp.gateway import messages
 from epp.gateway.modes import BODIES_LEFT_ALONE, WHOLE_BODIES, BodyMode
-from epp.gateway.rejections import body_too_large
+from epp.gateway.rejections import body_too_large, tunnel_without_end
 from epp.gateway.request_headers import (
     answer_before_body,
     decision_answer,
@@ -14,7 +14,12 @@ from epp.gateway.request_headers import (
 )
 from epp.gateway.request_side import RequestSide
 from epp.gateway.request_state import RequestState
-from epp.request_control.incoming import REQUEST_ID_HEADER, REWRITE_HEADERS, first_header
+from epp.request_control.incoming import (
+    REQUEST_ID_HEADER,
+    REWRITE_HEADERS,
+    first_header,
+    opens_tunnel,
+)
 
 if TYPE_CHECKING:
     from epp.request_control.active_request import ActiveRequest
@@ -27,7 +32,10 @@ class KeptRequest(RequestSide):
 
     def _await_body(self) -> None:
         if self._mode not in BODIES_LEFT_ALONE:
-            self._send((answer_before_body(self.pending.headers),))
+            if opens_tunnel(self.pending.headers):
+                self.reject(tunnel_without_end())
+            else:
+                self._send((answer_before_body(self.pending.headers),))
             return
         if first_header(self.pending.headers, REWRITE_HEADERS) is not None:
             self._context.said.warn(

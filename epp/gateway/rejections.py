@@ -35,6 +35,14 @@ def told_too_much(limit: int) -> Rejection:
     )
 
 
+def tunnel_without_end() -> Rejection:
+    """The gateway would wait for the end of what has none before it opens the tunnel."""
+    return PlainRejection(
+        ErrorCode.BAD_REQUEST,
+        "WebSocket and CONNECT need a gateway that streams request bodies, this one buffers them",
+    )
+
+
 def body_stopped(timeout: float) -> Rejection:
     """Nothing of the body came for a while (decision 2)."""
     return PlainRejection(

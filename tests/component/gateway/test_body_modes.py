@@ -76,6 +76,17 @@ async def test_trailers_without_a_buffered_body_are_its_end(picker: Picker) -> N
     exchange.cancel()
 
 
+@pytest.mark.parametrize("mode", ["BUFFERED", "BUFFERED_PARTIAL"])
+async def test_a_tunnel_that_the_gateway_would_never_open_is_refused(
+    picker: Picker, mode: str
+) -> None:
+    exchange = picker.exchange(request_mode=mode)
+    await exchange.request_headers({**COMPLETIONS, ":method": "GET", "upgrade": "websocket"})
+    answer = await exchange.answer()
+    assert answer.status == 400
+    assert b"buffers" in (answer.body or b"")
+
+
 async def test_a_changed_buffered_body_comes_with_its_exact_length(picker: Picker) -> None:
     exchange = picker.exchange(request_mode="BUFFERED")
     await exchange.post(BODY, {"x-llm-d-model-name-rewrite": "m-7"})
