@@ -10,6 +10,7 @@ import yaml
 
 _MAX_VALUES = 1_000_000
 _MAX_DEPTH = 64
+_LONGEST_VALUE = 80
 _OUT_OF_PROPORTION = (
     f"more than {_MAX_VALUES} values (aliases written out), or more than {_MAX_DEPTH} levels"
 )
@@ -47,15 +48,28 @@ def _documents(text: str) -> Iterator[Any]:
         raise YamlDocumentsError(f"not valid YAML: {_where(error)}{error.problem}") from error
     except YamlDocumentsError:
         raise
-    except (yaml.YAMLError, RecursionError, *_CONSTRUCTOR_FAULTS) as error:
-        # PyYAML lets out what Python says of `!!int x` or of the date 2026-99-99.
+    except (yaml.YAMLError, RecursionError) as error:
         raise YamlDocumentsError(f"not valid YAML: {error}") from error
+    except _CONSTRUCTOR_FAULTS as error:  # found late: `!!set [1]`
+        raise YamlDocumentsError("not valid YAML: a tag (!!) is no tag for its value") from error
 
 
 class _StrictLoader(yaml.CSafeLoader):
     """A key that is given twice is a mistake, not a choice of the last one."""
 
     values = 0
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except YamlDocumentsError:
+            raise
+        except _CONSTRUCTOR_FAULTS as error:
+            # PyYAML lets out what Python says of `!!int x` or of the date 2026-99-99.
+            raise yaml.constructor.ConstructorError(
+                problem=f"{_value(node)} is no {node.tag.rpartition(':')[2]}",
+                problem_mark=node.start_mark,
+            ) from error
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
@@ -83,6 +97,13 @@ _StrictLoader.add_implicit_resolver(
     re.compile(r"-?\d+(?:\.\d+)?[eE][-+]?\d+"),
     list("-0123456789"),
 )
+
+
+def _value(node: yaml.Node) -> str:
+    if not isinstance(node, yaml.ScalarNode):
+        return "what stands here"
+    text = repr(node.value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
 def _where(error: yaml.MarkedYAMLError) -> str:
