@@ -31,9 +31,13 @@ def resolved_as(
     instance = resolved(reference, instances)
     if instance is None or isinstance(instance.plugin, tuple(kinds)):
         return instance
-    allowed = " or ".join(kind.__name__ for kind in kinds)
+    allowed = " or ".join(_with_article(kind.__name__) for kind in kinds)
     instances.findings.problem(
         reference.path,
-        f"plugin {instance.name!r} (type {instance.plugin.type!r}) is not allowed; a {allowed}",
+        f"plugin {instance.name!r} (type {instance.plugin.type!r}) is not allowed; {allowed}",
     )
     return None
+
+
+def _with_article(name: str) -> str:
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"

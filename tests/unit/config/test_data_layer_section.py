@@ -71,7 +71,7 @@ PAGES = source("metrics-data-source", "core-metrics-extractor")
         pytest.param(
             (PAGES, source("endpoint-notification-source", "again")),
             "dataLayer.sources[1].extractors[0].pluginRef: plugin 'again' (type"
-            " 'core-metrics-extractor') is not allowed; a EndpointListener",
+            " 'core-metrics-extractor') is not allowed; an EndpointListener",
             id="wrong extractor of endpoints",
         ),
         pytest.param(
