@@ -125,9 +125,7 @@ class Transaction:
             if message[:1] == RESPONSE_HEADERS and self._response is None:
                 self._new_response(request).unread_headers()
             elif request.state in (RequestState.ANSWERED, RequestState.OVER):
-                self._violation(
-                    f"{size} bytes of headers or metadata, allowed are {MAX_TOLD_BYTES}"
-                )
+                self._violation(f"more than {MAX_TOLD_BYTES} bytes of headers or metadata")
             else:
                 request.reject(told_too_much(MAX_TOLD_BYTES))
             return False
@@ -232,6 +230,8 @@ class Transaction:
         return self._response
 
     def _violation(self, message: str) -> None:
+        request_id = self.log_values().get("request_id")
+        self._context.said.warn(f"the gateway broke the protocol: {message}", request_id)
         self._end(TerminationCause.ERROR)
         self._close(StatusCode.INVALID_ARGUMENT, message)
 

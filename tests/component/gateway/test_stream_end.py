@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from structlog.testing import capture_logs
 
 from epp.framework.endpoint import Endpoint
 from epp.framework.request import InferenceRequest, InferenceResponse, TerminationCause
@@ -197,6 +198,25 @@ async def test_a_second_request_headers_message_is_invalid(picker: Picker) -> No
     assert (await exchange.status()).name == "INVALID_ARGUMENT"
     assert await exchange.status_message() == "a second request_headers message on one stream"
     assert ends(picker) == {"error": 1}
+
+
+async def test_what_the_gateway_does_against_the_protocol_is_in_the_log_once(
+    picker: Picker,
+) -> None:
+    with capture_logs() as logs:
+        for _ in range(3):
+            exchange = picker.exchange()
+            await exchange.post(BODY)
+            await exchange.picked()
+            await exchange.request_headers()
+            await exchange.status()
+
+    assert [(line["event"], line["request_id"]) for line in logs] == [
+        (
+            "the gateway broke the protocol: a second request_headers message on one stream",
+            COMPLETIONS["x-request-id"],
+        )
+    ]
 
 
 @pytest.mark.parametrize("junk", [b"\xff\xff\xff", b"", b"\x1a\x02\x08"])
