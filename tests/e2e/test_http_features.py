@@ -87,6 +87,33 @@ def test_a_client_that_waits_for_100_continue_gets_it(
     assert [request.body for request in model_server.received] == [CHAT]
 
 
+def test_a_request_id_that_is_not_utf8_is_the_clients_own_affair(
+    scripted_stack: Stack, model_server: ScriptedServer
+) -> None:
+    head = f"POST {CHAT_PATH} HTTP/1.1\r\nhost: test\r\ncontent-length: {len(CHAT)}\r\n"
+
+    with connected(scripted_stack.url) as connection:
+        connection.sendall(head.encode() + b"x-request-id: t-\xff\r\n\r\n" + CHAT)
+        status, _ = read_response(connection)
+
+    assert status == 200
+    assert [request.body for request in model_server.received] == [CHAT]
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_a_body_in_chunks_that_has_nothing_in_it_is_none(
+    scripted_stack: Stack, model_server: ScriptedServer, method: str
+) -> None:
+    head = f"{method} {CHAT_PATH} HTTP/1.1\r\nhost: test\r\ntransfer-encoding: chunked\r\n\r\n"
+
+    with connected(scripted_stack.url) as connection:
+        connection.sendall(head.encode() + b"0\r\n\r\n")
+        status, _ = read_response(connection)
+
+    assert status == 200
+    assert [request.method for request in model_server.received] == [method]
+
+
 @pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "POST"])
 def test_a_request_without_a_body_is_routed(
     scripted_stack: Stack, model_server: ScriptedServer, method: str
