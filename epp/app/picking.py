@@ -152,7 +152,7 @@ class Picking:
             document = await asyncio.to_thread(self._read)
             assembly = self._assemble(document, previous=self._assembly)
         except ConfigError as error:
-            self._metrics.config_reloaded("failure")
+            self._metrics.files.config_reloaded("failure")
             if str(error) != self.problem:
                 log.error("configuration refused, the last good one stays", problem=str(error))
             self.problem = str(error)
@@ -160,7 +160,7 @@ class Picking:
         self._assembly = assembly
         self.data_layer.reconfigure(assembly.sources, assembly.endpoint_listeners)
         self._use(assembly.plan)
-        self._metrics.config_reloaded("success")
+        self._metrics.files.config_reloaded("success")
         self.problem = None
         log.info("configuration in force", file=str(self._options.config_file))
 

@@ -39,7 +39,7 @@ class PoolEvents:
         self._told_mode: FailureMode | None = None
         if options.pool.is_in_cluster:
             # Dashboards choose by pool, above all while it can't be read.
-            metrics.pool_changed(options.pool.name_in_cluster, 0)
+            metrics.pool.changed(options.pool.name_in_cluster, 0)
 
     def changed(self, change: Change) -> None:
         """The datastore published a new snapshot."""
@@ -47,10 +47,10 @@ class PoolEvents:
         self._health.set_synced(snapshot.synced, is_pool_gone=snapshot.is_pool_gone)
         if snapshot.pool is not None:
             self._health.set_protocol_supported(speaks(snapshot.pool, self._parsers()))
-            self._metrics.pool_changed(snapshot.pool.name, len(snapshot.endpoints))
+            self._metrics.pool.changed(snapshot.pool.name, len(snapshot.endpoints))
             self._tell_failure_mode(snapshot.pool)
         elif change.old.pool is not None:
-            self._metrics.pool_changed(change.old.pool.name, 0)
+            self._metrics.pool.changed(change.old.pool.name, 0)
             self._metrics.cluster.pool_gone()
         self._metrics.endpoints_left(change.removed)
         self.publish_readiness()
@@ -82,14 +82,14 @@ class PoolEvents:
 
     def pool_file_loaded(self, *, skipped_entries: int) -> None:
         """A version of the pool file is in force."""
-        self._metrics.pool_reloaded("success")
+        self._metrics.files.pool_reloaded("success")
         for _ in range(skipped_entries):
-            self._metrics.pool_file_error("entry")
+            self._metrics.files.pool_file_error("entry")
 
     def pool_file_failed(self) -> None:
         """A version of the pool file is broken as a whole."""
-        self._metrics.pool_reloaded("failure")
-        self._metrics.pool_file_error("document")
+        self._metrics.files.pool_reloaded("failure")
+        self._metrics.files.pool_file_error("document")
 
     def _tell_failure_mode(self, pool: InferencePool) -> None:
         mode = failure_mode_in_force(self._flag, pool)

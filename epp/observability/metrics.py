@@ -8,8 +8,7 @@ Nothing here is global, so a process may hold several of these.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
@@ -22,7 +21,8 @@ from epp.observability.answer_metrics import AnswerMetrics
 from epp.observability.cluster_metrics import ClusterMetrics
 from epp.observability.deprecated_twins import TwinFamily
 from epp.observability.exposition import Readable
-from epp.observability.instruments import Computed, FamilySet
+from epp.observability.file_metrics import FileMetrics
+from epp.observability.instruments import AnyFamily, Computed, FamilySet
 from epp.observability.plugin_metrics import PluginMetrics
 from epp.observability.pool_metrics import PoolMetrics
 from epp.observability.request_metrics import RequestMetrics
@@ -75,12 +75,7 @@ class Metrics:
         self._overload = build.counter(catalogue.OVERLOAD)
         self._ignored_messages = build.counter(catalogue.IGNORED_MESSAGES)
         self._response_phase_errors = build.counter(catalogue.RESPONSE_PHASE_ERRORS).labels(())
-        self._pool_file_errors = build.counter(catalogue.POOL_FILE_ERRORS)
-        self._pool_reloads = build.counter(catalogue.POOL_RELOADS)
-        self._pool_file_up_to_date = build.gauge(catalogue.POOL_FILE_UP_TO_DATE)
-        self._config_reloads = build.counter(catalogue.CONFIG_RELOADS)
-        self._config_up_to_date = build.gauge(catalogue.CONFIG_UP_TO_DATE).labels(())
-        self._config_up_to_date.set(1)
+        self.files = FileMetrics(build)
         self.requests_in_flight = build.gauge(catalogue.REQUESTS_IN_FLIGHT).labels(())
         self.buffered_bytes = build.gauge(catalogue.BUFFERED_BYTES).labels(())
         self.event_loop_lag_seconds = build.gauge(catalogue.EVENT_LOOP_LAG).labels(())
@@ -99,24 +94,15 @@ class Metrics:
         """Series that configured plugins own."""
         self._start_at_zero()
 
-        unmatched = Computed(catalogue.UNMATCHED_PODS, lambda: {(): unmatched_pods()})
-        self._families: list[Readable] = [
-            *build.families,
-            unmatched,
+        self._families = self._shown(
+            build.families,
+            Computed(catalogue.UNMATCHED_PODS, lambda: {(): unmatched_pods()}),
             Computed(catalogue.ASYNCIO_TASKS, lambda: {(): tasks()}),
             Computed(
                 catalogue.SPANS_LOST,
                 lambda: {(reason,): count for reason, count in lost_spans().items()},
             ),
-            self.cluster.last_contact,
-            self.pool.queue_sizes,
-        ]
-        if deprecated_twins:
-            self._families.append(self.pool.queue_sizes_twin)
-            for family in build.families:
-                twin = family.spec.twin
-                if twin is not None:
-                    self._families.append(TwinFamily(family, twin))
+        )
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
 
@@ -180,24 +166,6 @@ class Metrics:
         """Handling a response failed; its bytes went through unchanged."""
         self._response_phase_errors.inc()
 
-    def pool_file_error(self, kind: Literal["document", "entry"]) -> None:
-        """The pool file has a mistake."""
-        self._pool_file_errors.labels((kind,)).inc()
-
-    def pool_reloaded(self, outcome: Literal["success", "failure"]) -> None:
-        """The pool file was read: it is in force, or the last good one stays."""
-        self._pool_reloads.labels((outcome,)).inc()
-        self._pool_file_up_to_date.labels(()).set(outcome == "success")
-
-    def config_reloaded(self, outcome: Literal["success", "failure"]) -> None:
-        """A changed configuration was taken over, or refused."""
-        self._config_reloads.labels((outcome,)).inc()
-        self._config_up_to_date.set(outcome == "success")
-
-    def pool_changed(self, name: str, endpoints: int) -> None:
-        """The pool `name` now has so many endpoints; another pool's series goes away."""
-        self.pool.changed(name, endpoints)
-
     def endpoints_left(self, endpoints: Iterable[Endpoint]) -> None:
         """These are gone. What they were picked for is forgotten with many others at a time: the
         series of pods that come and go would fill the page, until none is left for new ones."""
@@ -228,13 +196,20 @@ class Metrics:
         yield from self._families
         yield from self.plugins.families(deprecated_twins=self._deprecated_twins)
 
+    def _shown(self, counted: Sequence[AnyFamily], *computed: Readable) -> list[Readable]:
+        cluster, pool = self.cluster.last_contact, self.pool.queue_sizes
+        shown: list[Readable] = [*counted, *computed, cluster, pool]
+        if self._deprecated_twins:
+            shown.append(self.pool.queue_sizes_twin)
+            shown += [
+                TwinFamily(family, twin)
+                for family in counted
+                if (twin := family.spec.twin) is not None
+            ]
+        return shown
+
     def _start_at_zero(self) -> None:
         # A rate over a counter needs its zero; that is possible where the values are known.
-        for outcome in ("success", "failure"):
-            self._pool_reloads.labels((outcome,))
-            self._config_reloads.labels((outcome,))
-        for kind in ("document", "entry"):
-            self._pool_file_errors.labels((kind,))
         for reason in ("deadline", "internal", "not-synced", "overload"):
             self._fail_open.labels((reason,))
         for signal in ("streams", "buffered-bytes", "loop-lag"):

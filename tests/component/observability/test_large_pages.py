@@ -59,7 +59,7 @@ def lines_of(metrics: Metrics) -> int:
 
 def pool_of(size: int, metrics: Metrics) -> None:
     endpoints = [endpoint_of(f"pod-{number}") for number in range(size)]
-    metrics.pool_changed("pool", size)
+    metrics.pool.changed("pool", size)
     metrics.pool.follow(lambda: endpoints)
 
 
@@ -155,7 +155,7 @@ def test_pods_that_come_and_go_leave_nothing_behind() -> None:
     metrics = Metrics()
     for generation in range(5):
         pods = [endpoint_of(f"pod-{generation}-{number}") for number in range(THOUSAND)]
-        metrics.pool_changed("pool", THOUSAND)
+        metrics.pool.changed("pool", THOUSAND)
         metrics.pool.follow(lambda pods=pods: pods)  # type: ignore[misc]  # of this generation
         for pod in pods:
             metrics.scheduled(0.001, "m", pod)

@@ -86,7 +86,7 @@ async def a_scene(
     scene = Scene(layer, datastore, metrics)
     scene.pages = pages
     scenes.append(scene)
-    datastore.subscribe(lambda change: metrics.pool_changed("pool", len(change.new.endpoints)))
+    datastore.subscribe(lambda change: metrics.pool.changed("pool", len(change.new.endpoints)))
     scene.add_pods(pods)
     layer.start()
     running = asyncio.create_task(layer.run())

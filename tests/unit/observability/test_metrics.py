@@ -283,7 +283,7 @@ def test_twins_are_the_sums_of_what_they_were_replaced_by(
 def test_twins_can_be_turned_off() -> None:
     metrics = Metrics(deprecated_twins=False)
     metrics.request("m", "m", "f", 0).admitted(1)
-    metrics.pool_changed("pool", 1)
+    metrics.pool.changed("pool", 1)
 
     text = page(metrics)
 
@@ -374,8 +374,8 @@ def test_responses_are_counted_by_the_class_of_their_status(
 
 
 def test_the_gauge_of_a_former_pool_goes_away(metrics: Metrics) -> None:
-    metrics.pool_changed("old", 3)
-    metrics.pool_changed("new", 0)
+    metrics.pool.changed("old", 3)
+    metrics.pool.changed("new", 0)
 
     assert 'name="old"' not in page(metrics)
     assert 'inference_pool_ready_pods{name="new"} 0' in page(metrics)
@@ -440,7 +440,7 @@ def test_a_model_name_with_a_lone_surrogate_still_gives_a_page(metrics: Metrics)
 def test_a_pool_file_is_up_to_date_while_its_last_version_is_in_force(metrics: Metrics) -> None:
     assert "\nepp_pool_file_up_to_date" not in page(metrics)
 
-    metrics.pool_reloaded("failure")
+    metrics.files.pool_reloaded("failure")
     assert value_of(metrics, "epp_pool_file_up_to_date") == 0
-    metrics.pool_reloaded("success")
+    metrics.files.pool_reloaded("success")
     assert value_of(metrics, "epp_pool_file_up_to_date") == 1
