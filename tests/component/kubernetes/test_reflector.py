@@ -178,6 +178,26 @@ async def test_each_watch_is_to_end_by_itself_after_a_time_of_its_own(
     assert len(set(asked)) > 3
 
 
+async def test_an_answer_is_a_sign_of_life_and_so_is_every_event_after_it(
+    kube: FakeKubeApi, client: KubeClient
+) -> None:
+    """Pitfall 37: what shows a watch that has died must not grow while one is alive."""
+    async with watched_pods(client, impatient(first_pause=60.0, longest_pause=60.0)) as pods:
+        await pods.until()
+        heard = [pods.observer.contacts]
+        await kube.create(pod("a"))
+        await pods.until("a")
+        heard.append(pods.observer.contacts)
+        kube.end_watches()
+        await eventually(lambda: len(kube.seen) == 2 and pods.observer.contacts > heard[-1])
+        heard.append(pods.observer.contacts)
+        await kube.kill()
+        await pods.until_failed(WatchErrorKind.UNREACHABLE)
+        heard.append(pods.observer.contacts)
+
+    assert 0 < heard[0] < heard[1] < heard[2] == heard[3]
+
+
 async def test_a_bookmark_moves_the_place_to_go_on_from(
     kube: FakeKubeApi, client: KubeClient
 ) -> None:
