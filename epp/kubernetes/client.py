@@ -20,7 +20,6 @@ from epp.kubernetes.credentials import (
     Credentials,
     api_client,
     find_credentials,
-    plain_credentials,
 )
 
 log = structlog.get_logger(__name__)
@@ -56,11 +55,6 @@ class KubeClient:
     async def connect(cls, kubeconfig: Path | None = None, context: str | None = None) -> Self:
         """A client of the cluster this runs in, or of a kubeconfig's; raises `ConfigError`."""
         return cls(await find_credentials(kubeconfig, context))
-
-    @classmethod
-    def of_server(cls, server: str, token: str | None = None) -> Self:
-        """A client of the API server at that URL. Must be called while the event loop runs."""
-        return cls(plain_credentials(server, token))
 
     @property
     def server(self) -> str:

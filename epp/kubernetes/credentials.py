@@ -69,19 +69,6 @@ async def find_credentials(
     )
 
 
-def plain_credentials(server: str, token: str | None = None) -> Credentials:
-    """Those of an API server at a URL."""
-    configuration = _configuration()
-    configuration.host = server.rstrip("/")
-    if token is not None:
-        configuration.api_key[_BEARER] = f"Bearer {token}"
-
-    async def renew() -> None:
-        """There is no other token."""
-
-    return Credentials(configuration=configuration, renew=renew)
-
-
 async def _in_cluster(environ: Mapping[str, str], service_account: Path) -> Credentials:
     host, port = environ["KUBERNETES_SERVICE_HOST"], environ.get("KUBERNETES_SERVICE_PORT", "443")
     authority = service_account / "ca.crt"

@@ -20,6 +20,7 @@ from epp.kubernetes.answers import KubeResponse, KubeUnreachable, status_error
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.credentials import find_credentials
 from tests.fakes.eventually import eventually
+from tests.fakes.kubernetes.access import plain_client
 from tests.fakes.kubernetes.api import FakeKubeApi
 from tests.fakes.kubernetes.objects import Manifest, pod
 from tests.kube.credentials import Credentials, kubeconfig
@@ -126,7 +127,7 @@ async def server_that_sends(
     pages = web.Application()
     pages.router.add_get("/{path:.*}", answer)
     async with TestServer(pages) as server:
-        client = KubeClient.of_server(str(server.make_url("")).rstrip("/"))
+        client = plain_client(str(server.make_url("")).rstrip("/"))
         try:
             yield client
         finally:

@@ -17,6 +17,7 @@ from epp.kubernetes.leader_election import ElectionTiming, LeaderElector
 from epp.kubernetes.lease import LeaseError, LeaseRecord
 from epp.kubernetes.lease_client import KubeLease
 from tests.fakes.eventually import eventually
+from tests.fakes.kubernetes.access import plain_client
 from tests.fakes.kubernetes.scripted import client_of
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/models/leases"
@@ -172,7 +173,7 @@ async def test_nonsense_in_place_of_a_lease_is_an_error(
 async def test_a_server_that_is_away_is_an_error() -> None:
     async with serving(LeaseApi()) as client:
         pass
-    client = KubeClient.of_server(client.server)
+    client = plain_client(client.server)
 
     with pytest.raises(LeaseError):
         await KubeLease(client, namespace="models", name=NAME).read()

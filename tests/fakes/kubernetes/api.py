@@ -12,6 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from epp.kubernetes.client import KubeClient
+from tests.fakes.kubernetes.access import plain_client
 from tests.fakes.kubernetes.documents import bookmark, line_of, status_of
 from tests.fakes.kubernetes.objects import Manifest
 from tests.fakes.kubernetes.store import target_of
@@ -75,7 +76,7 @@ class FakeKubeApi(KubeWire):
     @asynccontextmanager
     async def client(self, token: str | None = None) -> AsyncIterator[KubeClient]:
         """A client of this server."""
-        client = KubeClient.of_server(self.url, token)
+        client = plain_client(self.url, token)
         try:
             yield client
         finally:

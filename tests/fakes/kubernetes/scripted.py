@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from epp.kubernetes.client import KubeClient
+from tests.fakes.kubernetes.access import plain_client
 
 
 @asynccontextmanager
@@ -16,7 +17,7 @@ async def client_of(application: web.Application) -> AsyncIterator[KubeClient]:
     runner = web.AppRunner(application)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    client = KubeClient.of_server(f"http://127.0.0.1:{runner.addresses[0][1]}")
+    client = plain_client(f"http://127.0.0.1:{runner.addresses[0][1]}")
     try:
         yield client
     finally:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from epp.framework.errors import ConfigError
-from epp.kubernetes.credentials import api_client, find_credentials, plain_credentials
+from epp.kubernetes.credentials import api_client, find_credentials
+from tests.fakes.kubernetes.access import plain_credentials
 from tests.kube.credentials import Credentials, kubeconfig
 
 NO_POD = Path("/nonexistent")
