@@ -20,9 +20,11 @@ RESPONSE_HEADERS = b"\x1a"
 
 _BODY_TAG = 0x0A  # field 1 of HttpBody
 _END_TAG = 0x10  # field 2
-_NO_METADATA = b"B\0"  # a metadata_context without content, as Envoy adds
+_METADATA = 0x42  # field 8 of ProcessingRequest
+_NO_METADATA = b"B\0"  # one without content, as Envoy adds
 _LENGTH_DELIMITED = 2
-_BODIES = (REQUEST_BODY[0], RESPONSE_BODY[0])
+_RESPONSE_BODY = RESPONSE_BODY[0]
+_BODIES = (REQUEST_BODY[0], _RESPONSE_BODY)
 _BOOLEANS = (0x08, 0x50)  # fields 1 and 10 of ProcessingRequest
 _MOST_FIELDS = 16
 _SHIFTS = range(0, 35, 7)  # of the five bytes that protobuf reads of a length at most
@@ -30,13 +32,19 @@ _SHIFTS = range(0, 35, 7)  # of the five bytes that protobuf reads of a length a
 
 def read_piece(message: bytes) -> tuple[bytes, bool] | None:
     """The bytes of a message that begins with one of the tags above, and whether they are the
-    last; None if more than that is in the message, or it is not written the way protobuf does."""
+    last; None if more than that is in the message, or it is not written the way protobuf does.
+
+    Metadata beside a piece of the response is passed over: Envoy repeats the pick there."""
     try:
         at, size = 2, message[1]
         if size >= 0x80:
             at, size = _long(message, 1)
         end = at + size
-        if end != len(message) and message[end:] != _NO_METADATA:
+        if (
+            end != len(message)
+            and message[end:] != _NO_METADATA
+            and not (message[0] == _RESPONSE_BODY and _is_metadata(message, end))
+        ):
             return None
         if not size:
             return b"", False
@@ -57,6 +65,15 @@ def read_piece(message: bytes) -> tuple[bytes, bool] | None:
     except IndexError:
         pass  # cut off: protobuf says what is wrong with it
     return None
+
+
+def _is_metadata(message: bytes, at: int) -> bool:
+    """Whether all the rest of a message is a metadata_context."""
+    if message[at] != _METADATA:
+        return False
+    size = message[at + 1]
+    at, size = (at + 2, size) if size < 0x80 else _long(message, at + 1)
+    return at + size == len(message)
 
 
 def _long(message: bytes, at: int) -> tuple[int, int]:

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
+from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,6 +77,25 @@ def test_a_message_that_says_more_is_left_to_protobuf(
     assert read_piece(message.SerializeToString()) is None
 
 
+@given(body=BODIES, end=st.booleans(), namespace=st.text(max_size=200))
+def test_metadata_beside_a_piece_of_the_response_is_passed_over(
+    body: bytes, end: bool, namespace: str
+) -> None:
+    message = body_message("response_body", body, end=end)
+    message.metadata_context.filter_metadata[namespace].fields["a"].string_value = "b"
+    assert read_piece(message.SerializeToString()) == (body, end)
+
+
+@pytest.mark.parametrize("add", [with_attributes, observing, with_modes])
+def test_other_things_beside_it_are_left_to_protobuf(
+    add: Callable[[wire.ProcessingRequest], None],
+) -> None:
+    message = body_message("response_body", b"{}", end=True)
+    with_metadata(message)
+    add(message)
+    assert read_piece(message.SerializeToString()) is None
+
+
 @given(
     tag=st.sampled_from([REQUEST_BODY, RESPONSE_BODY]),
     rest=st.binary(max_size=40)
@@ -84,12 +104,28 @@ def test_a_message_that_says_more_is_left_to_protobuf(
     ),
 )
 def test_whatever_comes_is_read_as_protobuf_does_or_left_to_it(tag: bytes, rest: bytes) -> None:
-    piece = read_piece(tag + rest)
+    message = tag + rest
+    piece = read_piece(message)
     if piece is not None:
-        parsed = wire.ProcessingRequest.FromString(tag + rest)
-        part = parsed.request_body if tag == REQUEST_BODY else parsed.response_body
-        assert parsed.WhichOneof("request") in ("request_body", "response_body")
-        assert piece == (part.body, part.end_of_stream)
+        assert piece in map(by_protobuf, [message, *without_metadata(message)])
+
+
+def by_protobuf(message: bytes) -> tuple[bytes, bool] | None:
+    try:
+        parsed = wire.ProcessingRequest.FromString(message)
+    except DecodeError:
+        return None
+    kind = parsed.WhichOneof("request")
+    if kind not in ("request_body", "response_body"):
+        return None
+    part = getattr(parsed, kind)
+    return part.body, part.end_of_stream
+
+
+def without_metadata(message: bytes) -> Iterator[bytes]:
+    """What stands before it, wherever it may begin; of the response's alone it goes unread."""
+    if message[:1] == RESPONSE_BODY:
+        yield from (message[:at] for at in range(len(message)) if message[at] == ord("B"))
 
 
 def padded(number: int, padding: int) -> bytes:
