@@ -106,9 +106,7 @@ class HeldStream:
     async def _half_close(self) -> None:
         await self._exchange.half_close()
         half_a_body = self.state is State.BODY_HALF_SENT
-        await self._ends_with(
-            grpc.StatusCode.INVALID_ARGUMENT if half_a_body else grpc.StatusCode.OK
-        )
+        await self._ends_with(grpc.StatusCode.CANCELLED if half_a_body else grpc.StatusCode.OK)
 
     async def _get_rejected(self) -> None:
         exchange = self._exchange
