@@ -52,7 +52,7 @@ def half_closed(stage: int) -> Way:
             gateway.ledger.ended(DISCONNECT)
             await talk.ends_with(grpc.StatusCode.OK)
         else:
-            await talk.ends_with(grpc.StatusCode.INVALID_ARGUMENT)
+            await talk.ends_with(grpc.StatusCode.CANCELLED)
 
     return way
 
