@@ -33,7 +33,7 @@ drift: # generated messages and locks belong to their sources
 	@$(BIN)/python tests/lock_drift.py
 
 test: $(VENV)/.dev ## the fast tier and the end-to-end tests with a real Envoy
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 test-grpc: $(VENV)/.dev ## what depends on the transport, once more on grpcio
 	EPP_TEST_TRANSPORT=grpc $(BIN)/python -m pytest tests/component/gateway tests/component/app tests/e2e $(ARGS)

@@ -17,6 +17,7 @@ from tests.kube.objects import namespace_of
 settings.register_profile(
     "without times", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("brief", settings.get_profile("without times"), max_examples=10)
 settings.load_profile("without times")
 
 _numbers = itertools.count()
