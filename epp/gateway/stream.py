@@ -237,7 +237,7 @@ class Transaction:
 
     def _finish_if_half_closed(self) -> None:
         if self._half_closed and not self._closed:
-            self._end(TerminationCause.NATURAL)
+            self._end(self._cause_of_half_close())
             self._close(StatusCode.OK)
 
     def _cause_of_half_close(self) -> TerminationCause:

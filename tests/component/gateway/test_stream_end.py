@@ -138,25 +138,36 @@ async def test_streamed_bodies_that_come_while_deciding_are_owed() -> None:
         await picker.settled()
 
 
-async def test_a_half_close_before_the_answer_waits_for_it() -> None:
+LEAVING = pytest.mark.parametrize(
+    ("mode", "cause"),
+    [(None, "natural"), ("FULL_DUPLEX_STREAMED", "client-disconnect")],
+    ids=["a gateway that asks for the pick alone", "one that shows responses"],
+)
+
+
+@LEAVING
+async def test_a_half_close_before_the_answer_waits_for_it(mode: str | None, cause: str) -> None:
     producer = Waiting()
     async with running_picker(hooks=Hooks(data_producer=(producer,))) as picker:
-        exchange = await pending(picker, producer, request_mode=None)
+        exchange = await pending(picker, producer, request_mode=mode)
         await exchange.half_close()
         producer.go.set()
         assert await exchange.picked() == "10.0.0.1:8000"
         assert (await exchange.status()).name == "OK"
-        assert ends(picker) == {"natural": 1}
+        assert ends(picker) == {cause: 1}
         await picker.settled()
 
 
-async def test_a_half_close_right_after_the_body_gets_answer_and_ok(picker: Picker) -> None:
-    exchange = picker.exchange(request_mode=None)
+@LEAVING
+async def test_a_half_close_right_after_the_body_gets_answer_and_ok(
+    picker: Picker, mode: str | None, cause: str
+) -> None:
+    exchange = picker.exchange(request_mode=mode)
     await exchange.post(BODY)
     await exchange.half_close()
     assert await exchange.picked() == "10.0.0.1:8000"
     assert (await exchange.status()).name == "OK"
-    assert ends(picker) == {"natural": 1}
+    assert ends(picker) == {cause: 1}
 
 
 async def test_a_half_close_within_the_body_is_a_disconnect(picker: Picker) -> None:
