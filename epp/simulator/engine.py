@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from types import TracebackType
 
 from epp.simulator.adapters import AdapterHistory
 from epp.simulator.clock import Clock
@@ -40,12 +39,7 @@ class Generation:
     def __enter__(self) -> Generation:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._engine.leave(self)
 
     async def next_piece(self) -> str | None:
