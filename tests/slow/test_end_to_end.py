@@ -361,18 +361,26 @@ def leader_of(stack: ClusterStack) -> Picker:
     return leader
 
 
-def test_another_replica_takes_over_from_a_leader_that_dies_or_shuts_down(
+@pytest.fixture
+def replicas(
     namespace: str, admin: Caller, servers: list[ModelServer], make_stack: MakeStack, tmp_path: Path
-) -> None:
+) -> tuple[ClusterStack, Picker, Picker]:
+    """Two pickers of one pool: the leader, and the other one."""
     models = Models(admin, namespace, "llama")
     models.create_pool(servers[0].at.port)
     models.add_pod("a", servers[0].at.host)
     manifests = rendered_as_documented("overlays/ha", namespace, tmp_path)
     stack = make_stack(manifests=manifests, pickers=2)
-
     first = leader_of(stack)
     (second,) = [picker for picker in stack.pickers if picker is not first]
     wait_until(lambda: bool(endpoints_of(second)), "the other one knows the pool", second)
+    return stack, first, second
+
+
+def test_another_replica_takes_over_from_a_leader_that_dies_or_shuts_down(
+    replicas: tuple[ClusterStack, Picker, Picker],
+) -> None:
+    stack, first, second = replicas
     assert pool_of(second)["notReadyReasons"] == ["this replica is not the leader"]
     assert ask(stack).status == 200
 
@@ -390,16 +398,9 @@ def test_another_replica_takes_over_from_a_leader_that_dies_or_shuts_down(
 
 
 def test_a_leader_that_freezes_is_replaced_and_claims_nothing_when_it_thaws(
-    namespace: str, admin: Caller, servers: list[ModelServer], make_stack: MakeStack, tmp_path: Path
+    replicas: tuple[ClusterStack, Picker, Picker],
 ) -> None:
-    models = Models(admin, namespace, "llama")
-    models.create_pool(servers[0].at.port)
-    models.add_pod("a", servers[0].at.host)
-    manifests = rendered_as_documented("overlays/ha", namespace, tmp_path)
-    stack = make_stack(manifests=manifests, pickers=2)
-    first = leader_of(stack)
-    (second,) = [picker for picker in stack.pickers if picker is not first]
-    wait_until(lambda: bool(endpoints_of(second)), "the other one knows the pool", second)
+    stack, first, second = replicas
 
     first.pause()
     try:

@@ -146,19 +146,20 @@ class MetricsInSlices(Metrics):
             self.turns_at_slice.append(self.turns)
             yield b"# a slice\n"
 
+    async def other_work(self) -> None:
+        """Takes turns for ever."""
+        while True:
+            self.turns += 1
+            await asyncio.sleep(0)
+
 
 async def test_other_work_has_its_turn_between_the_slices_of_a_page() -> None:
     metrics = MetricsInSlices()
     server = HttpPort(metrics_pages(metrics, dict), "127.0.0.1", 0, port_flag="--metrics-port")
     port = await server.start()
 
-    async def other_work() -> None:
-        while True:
-            metrics.turns += 1
-            await asyncio.sleep(0)
-
     async with asyncio.TaskGroup() as tasks, aiohttp.ClientSession() as session:
-        work = tasks.create_task(other_work())
+        work = tasks.create_task(metrics.other_work())
         async with session.get(f"http://127.0.0.1:{port}/metrics") as response:
             page = await response.read()
         work.cancel()
@@ -172,17 +173,12 @@ async def test_other_work_has_its_turn_however_many_scrape_at_once() -> None:
     server = HttpPort(metrics_pages(metrics, dict), "127.0.0.1", 0, port_flag="--metrics-port")
     port = await server.start()
 
-    async def other_work() -> None:
-        while True:
-            metrics.turns += 1
-            await asyncio.sleep(0)
-
     async def scrape(session: aiohttp.ClientSession) -> bytes:
         async with session.get(f"http://127.0.0.1:{port}/metrics") as response:
             return await response.read()
 
     async with asyncio.TaskGroup() as tasks, aiohttp.ClientSession() as session:
-        work = tasks.create_task(other_work())
+        work = tasks.create_task(metrics.other_work())
         pages = await asyncio.gather(*(scrape(session) for _ in range(20)))
         work.cancel()
     await server.stop()
