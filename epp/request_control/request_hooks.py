@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from epp.framework.errors import DropReason, ErrorCode, PlainRejection, Rejection
 from epp.framework.scheduling_results import FilterResult
 from epp.request_control.budgets import finish_in_budget
+from epp.request_control.plugin_threads import PluginThreads
 from epp.request_control.response_hooks import ResponseHookRunner
 from epp.scheduling.overruns import Overruns
 from epp.scheduling.steps import Steps
@@ -49,8 +50,7 @@ class HookRunner:
         )
         self.may_wait = bool(hooks.waiting_producers)
         """Whether a decision can take more than one turn of the event loop."""
-        # Their own: some may never come back, and files, tokens and certificates need threads, too.
-        self._threads = ThreadPoolExecutor(thread_name_prefix="plugin")
+        self._threads = PluginThreads()
 
     def is_off(self, plugin: Plugin) -> bool:
         """Whether `plugin` took too long again and again, and is not called any more."""
@@ -137,10 +137,10 @@ class HookRunner:
     async def _produce_in_thread(
         self, hook: DataProducer, request: InferenceRequest, endpoints: Sequence[Endpoint]
     ) -> None:
-        loop, started = asyncio.get_running_loop(), self._now()
+        started = self._now()
         try:
             async with asyncio.timeout(hook.timeout_seconds):
-                await loop.run_in_executor(self._threads, hook.produce, request, endpoints)
+                await self._threads.run(partial(hook.produce, request, endpoints))
         finally:
             # A thread can't be interrupted either, and there are few for all plugins.
             if not self._overruns.is_off(hook):
