@@ -25,6 +25,7 @@ CLUSTER_SCOPED = (
     "SubjectAccessReview",
 )
 _DEFINITION_SECONDS = 60.0
+_BUSY_SECONDS = 30.0
 
 
 class Refused(Exception):
@@ -63,9 +64,7 @@ class Caller:
         **query: str,
     ) -> dict[str, Any]:
         """One call; raises `Refused`."""
-        response = self._client.request(
-            method, path, json=body, params=query, headers={"content-type": content_type}
-        )
+        response = self._answer(method, path, body, query, content_type)
         if not response.is_success:
             raise Refused(response.status_code, response.text)
         answer: dict[str, Any] = response.json()
@@ -73,7 +72,7 @@ class Caller:
 
     def status(self, method: str, path: str, body: Any = None, **query: str) -> int:
         """The status of one call, whatever the answer."""
-        return self._client.request(method, path, json=body, params=query).status_code
+        return self._answer(method, path, body, query).status_code
 
     def create(self, manifest: Manifest, **query: str) -> dict[str, Any]:
         """Create the object, in the namespace it names."""
@@ -112,6 +111,23 @@ class Caller:
         listing = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
         self._wait(lambda: "items" in self.request("GET", listing))
 
+    def _answer(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        query: Mapping[str, str],
+        content_type: str = "application/json",
+    ) -> httpx.Response:
+        deadline = time.monotonic() + _BUSY_SECONDS
+        headers = {"content-type": content_type}
+        while True:
+            answer = self._client.request(method, path, json=body, params=query, headers=headers)
+            # So it asks to come again, for a moment after a definition has changed too.
+            if answer.status_code != 429 or time.monotonic() > deadline:
+                return answer
+            time.sleep(0.1)
+
     def _wait(self, claim: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _DEFINITION_SECONDS
         while True:
@@ -120,7 +136,7 @@ class Caller:
                     return
             except Refused as refused:
                 # For a second the server knows nothing of it, or is not ready for it.
-                if refused.status not in (404, 429, 503):
+                if refused.status not in (404, 503):
                     raise
             assert time.monotonic() < deadline
             time.sleep(0.05)

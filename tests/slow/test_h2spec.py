@@ -48,7 +48,7 @@ def h2spec() -> Path:
 
 
 async def judge(h2spec: Path, port: int, report: Path, *flags: str) -> Verdict:
-    command = [f"-p={port}", f"-j={report}", "-o=5", *flags, "generic", "http2", "hpack"]
+    command = [f"-p={port}", f"-j={report}", "-o=20", *flags, "generic", "http2", "hpack"]
     process = await asyncio.create_subprocess_exec(
         h2spec, *command, stdout=asyncio.subprocess.DEVNULL
     )
