@@ -2,6 +2,8 @@
 
 from epp.framework.data import DataType, Input, Output, Scope
 from epp.framework.data_layer import (
+    METRICS_PAGE,
+    MODEL_LIST,
     DataSource,
     EndpointDiscovery,
     EndpointListener,
@@ -46,6 +48,8 @@ from epp.framework.scheduling_results import ProfileResult, SchedulingResult
 from epp.framework.usage import Usage
 
 __all__ = [
+    "METRICS_PAGE",
+    "MODEL_LIST",
     "Admitter",
     "ConfigError",
     "CounterSpec",
