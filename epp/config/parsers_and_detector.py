@@ -5,7 +5,7 @@ from __future__ import annotations
 from epp.config.document import Document, Origin
 from epp.config.findings import unknown_name
 from epp.config.instances import Instance, Instances
-from epp.config.references import resolved_as
+from epp.config.references import added_as, resolved_as
 from epp.config.unavailable import UNAVAILABLE, not_available
 from epp.framework.flow_control import SaturationDetector
 from epp.framework.request_handling import Parser
@@ -17,7 +17,7 @@ DEFAULT_DETECTOR = "utilization-detector"
 def complete_parsers(document: Document, instances: Instances, types: list[str]) -> list[Instance]:
     """The parsers of the document, or the default ones; a reference may be one of `types`."""
     if not document.parsers:
-        added = [instances.add(kind.type, Origin.DEFAULT) for kind in DEFAULT_PARSERS]
+        added = [added_as(kind.type, Parser, instances) for kind in DEFAULT_PARSERS]
         return [parser for parser in added if parser is not None]
     parsers = []
     for reference in document.parsers:
@@ -44,5 +44,5 @@ def complete_detector(document: Document, instances: Instances) -> Instance | No
     if reference is None or (
         reference.name == DEFAULT_DETECTOR and not instances.knows(DEFAULT_DETECTOR)
     ):
-        return instances.add(DEFAULT_DETECTOR, Origin.DEFAULT)
+        return added_as(DEFAULT_DETECTOR, SaturationDetector, instances)
     return resolved_as(reference, [SaturationDetector], instances)

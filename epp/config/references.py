@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from epp.config.document import Reference
+from epp.config.document import Origin, Reference
 from epp.config.findings import unknown_name
 from epp.config.instances import Instance, Instances
 from epp.framework.plugin import Plugin
@@ -35,6 +35,19 @@ def resolved_as(
     instances.findings.problem(
         reference.path,
         f"plugin {instance.name!r} (type {instance.plugin.type!r}) is not allowed; {allowed}",
+    )
+    return None
+
+
+def added_as(plugin_type: str, kind: type[Plugin], instances: Instances) -> Instance | None:
+    """The default instance of a type; a plugin that has its name must be as good as it."""
+    instance = instances.add(plugin_type, Origin.DEFAULT)
+    if instance is None or isinstance(instance.plugin, kind):
+        return instance
+    instances.findings.problem(
+        instance.where,
+        f"the name {plugin_type!r} is that of the default {kind.__name__}, which"
+        f" {instance.entry.type} is not; give it a `name` of its own",
     )
     return None
 

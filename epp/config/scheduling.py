@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from epp.config.document import Document, Origin, ProfileEntry
+from epp.config.document import Document, ProfileEntry
 from epp.config.findings import Findings, listed
 from epp.config.instances import Instance, Instances
-from epp.config.references import resolved
+from epp.config.references import added_as, resolved
 from epp.framework.errors import ConfigError
 from epp.framework.flow_control import SaturationDetector
 from epp.framework.scheduling import Filter, Picker, ProfileHandler, Scorer
@@ -127,7 +127,7 @@ def _handler(profiles: Sequence[Profile], instances: Instances) -> Instance | No
                 f"no profile handler for {listed(names)}; list one in `plugins`",
             )
         return None
-    handler = handlers[0] if handlers else instances.add(DEFAULT_HANDLER, Origin.DEFAULT)
+    handler = handlers[0] if handlers else added_as(DEFAULT_HANDLER, ProfileHandler, instances)
     if handler is None or not isinstance(handler.plugin, ProfileHandler):
         return None
     try:
@@ -140,7 +140,7 @@ def _handler(profiles: Sequence[Profile], instances: Instances) -> Instance | No
 def _complete_pickers(profiles: Sequence[Profile], instances: Instances) -> None:
     """The first picker of the document goes to every profile that has none."""
     pickers = instances.of_kind(Picker)
-    default = pickers[0] if pickers else instances.add(DEFAULT_PICKER, Origin.DEFAULT)
+    default = pickers[0] if pickers else added_as(DEFAULT_PICKER, Picker, instances)
     for profile in profiles:
         if profile.picker is None and default is not None:
             profile.picker = default
