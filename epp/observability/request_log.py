@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
+from epp.framework.request import DEFAULT_FAIRNESS_ID
 from epp.support.safe_text import printable
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 MAX_TEXT = 128
 MAX_REASON = 256
 """Made here, and as long as a handful of scorers with names of their own."""
+_EVERYBODY = ("", DEFAULT_FAIRNESS_ID)
 _PATH_WIDTH = 20
 _MODEL_WIDTH = 16
 
@@ -47,6 +49,8 @@ class RequestRecord:
     ttft_seconds: float | None = None
     usage: Usage | None = None
     priority: int = 0
+    fairness_id: str = ""
+    """Who it counts for; not told if that is everybody."""
     streaming: bool = False
     request_id: str = ""
     trace_id: str = ""
@@ -103,6 +107,8 @@ def console_line(record: RequestRecord, at: datetime) -> str:
         parts.append(_tokens(record.usage))
     if record.priority:
         parts.append(f"priority {record.priority}")
+    if record.fairness_id not in _EVERYBODY:
+        parts.append(f"for {_word(record.fairness_id)}")
     if record.cause is not None and record.cause != "natural":
         parts.append(f"[{record.cause}]")
     if record.request_id:
@@ -121,7 +127,7 @@ def json_line(record: RequestRecord, at: datetime) -> str:
     }
     for name in RequestRecord.__slots__:
         value = getattr(record, name)
-        if name == "priority" and not value:
+        if (name == "priority" and not value) or (name == "fairness_id" and value in _EVERYBODY):
             continue
         if isinstance(value, str):
             value = printable(value, MAX_REASON if name == "reason" else MAX_TEXT)

@@ -129,6 +129,7 @@ class Reporter:
                     details=rejection.access_log_details,
                     seconds=now - received_at,
                     priority=priority,
+                    fairness_id=fairness_id,
                     request_id=headers.get(REQUEST_ID_HEADER) or "",
                     trace_id="" if trace is None else trace.trace_id,
                 )
@@ -167,6 +168,7 @@ def _record(
         ttft_seconds=active.ttft_seconds,
         usage=response.usage,
         priority=request.priority,
+        fairness_id=request.fairness_id,
         streaming=response.streaming,
         request_id=request.id,
         trace_id="" if active.trace is None else active.trace.trace_id,

@@ -5,13 +5,14 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import get_args
 
 import pytest
 import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epp.framework.request import TerminationCause
+from epp.framework.request import DEFAULT_FAIRNESS_ID, TerminationCause
 from epp.framework.usage import Usage
 from epp.observability.logging import LogFormat, configure_logging
 from epp.observability.request_log import MAX_TEXT, RequestLog, RequestRecord
@@ -66,6 +67,17 @@ def test_a_priority_is_told_unless_it_is_0(record: RequestRecord) -> None:
 
     assert written(shed, "console").removesuffix("  id r-1\n").rstrip().endswith("  priority -1")
     assert json.loads(written(shed, "json"))["priority"] == -1
+
+
+@pytest.mark.parametrize("record", [SERVED, REJECTED], ids=["served", "rejected"])
+def test_whom_a_request_counts_for_is_told_unless_that_is_everybody(record: RequestRecord) -> None:
+    theirs = replace(record, fairness_id="tenant a")
+    everybodys = replace(record, fairness_id=DEFAULT_FAIRNESS_ID)
+
+    assert '  for "tenant a"' in written(theirs, "console")
+    assert json.loads(written(theirs, "json"))["fairness_id"] == "tenant a"
+    for log_format in get_args(LogFormat):
+        assert written(everybodys, log_format) == written(record, log_format)
 
 
 def test_a_rejection_is_a_line_with_its_reason() -> None:
