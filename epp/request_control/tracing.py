@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from epp.framework.endpoint import Endpoint
     from epp.framework.errors import Rejection
     from epp.framework.headers import Headers
-    from epp.framework.request import InferenceRequest, TerminationCause
-    from epp.request_control.active_request import ActiveRequest
+    from epp.framework.request import InferenceRequest, InferenceResponse, TerminationCause
 
 TRACEPARENT_HEADER = "traceparent"
+
+
+class AnsweredRequest(Protocol):
+    """What a trace tells of a request that has its answer."""
+
+    request: InferenceRequest
+    note: str
+    answered_at: float | None
+    serving: Endpoint | None
+    response: InferenceResponse | None
 
 
 class RequestTrace(Protocol):
@@ -20,10 +30,10 @@ class RequestTrace(Protocol):
     def trace_id(self) -> str:
         """As logs and collectors write it."""
 
-    def decided(self, active: ActiveRequest) -> None:
+    def decided(self, answered: AnsweredRequest) -> None:
         """It has been answered. How that came about may be forgotten from now on."""
 
-    def ended(self, active: ActiveRequest, cause: TerminationCause) -> None:
+    def ended(self, answered: AnsweredRequest, cause: TerminationCause) -> None:
         """A request that had been answered is over."""
 
     def rejected(self, request: InferenceRequest | None, rejection: Rejection) -> None:

@@ -14,7 +14,7 @@ from epp.tracing.stage_spans import add_stages
 if TYPE_CHECKING:
     from epp.framework.errors import Rejection
     from epp.framework.request import InferenceRequest
-    from epp.request_control.active_request import ActiveRequest
+    from epp.request_control.tracing import AnsweredRequest
     from epp.tracing.span import AttributeValue, SpanList
 
 
@@ -62,15 +62,15 @@ def add_orchestration(
         add_stages(spans, span_id, trail, result, common)
 
 
-def end_attributes(active: ActiveRequest, cause: TerminationCause) -> dict[str, AttributeValue]:
+def end_attributes(answered: AnsweredRequest, cause: TerminationCause) -> dict[str, AttributeValue]:
     """How a request went that had been answered."""
-    attributes = request_attributes(active.request)
-    if active.serving is not None:
-        attributes["epp.endpoint"] = active.serving.address
-    if active.note:
-        attributes["epp.note"] = active.note
+    attributes = request_attributes(answered.request)
+    if answered.serving is not None:
+        attributes["epp.endpoint"] = answered.serving.address
+    if answered.note:
+        attributes["epp.note"] = answered.note
     attributes["epp.termination_cause"] = str(cause)
-    response = active.response
+    response = answered.response
     if response is None:
         return attributes
     if response.status:
@@ -83,11 +83,11 @@ def end_attributes(active: ActiveRequest, cause: TerminationCause) -> dict[str, 
     return attributes
 
 
-def error_at_end(active: ActiveRequest, cause: TerminationCause) -> str | None:
+def error_at_end(answered: AnsweredRequest, cause: TerminationCause) -> str | None:
     """What failed of a request that had been answered; a client that went away is no failure."""
     if cause is TerminationCause.ERROR:
         return "the exchange with the gateway failed"
-    status = 0 if active.response is None else active.response.status
+    status = 0 if answered.response is None else answered.response.status
     return f"the model server answered {status}" if status >= FIRST_ERROR_STATUS else None
 
 

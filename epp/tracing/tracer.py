@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from epp.framework.errors import Rejection
     from epp.framework.headers import Headers
     from epp.framework.request import InferenceRequest, TerminationCause
-    from epp.request_control.active_request import ActiveRequest
+    from epp.request_control.tracing import AnsweredRequest
     from epp.tracing.span import Attributes, SpanSink
 
 _LOW_64_BITS = (1 << 64) - 1
@@ -116,14 +116,16 @@ class Trace:
         """As logs and collectors write it."""
         return f"{self._id:032x}"
 
-    def decided(self, active: ActiveRequest) -> None:
+    def decided(self, answered: AnsweredRequest) -> None:
         """It has been answered. How that came about may be forgotten from now on."""
-        self._decided = self._decision(active)
+        self._decided = self._decision(answered)
 
-    def ended(self, active: ActiveRequest, cause: TerminationCause) -> None:
+    def ended(self, answered: AnsweredRequest, cause: TerminationCause) -> None:
         """A request that had been answered is over."""
-        spans = self._decided or self._decision(active)
-        self._write(spans, self._now(), end_attributes(active, cause), error_at_end(active, cause))
+        spans = self._decided or self._decision(answered)
+        self._write(
+            spans, self._now(), end_attributes(answered, cause), error_at_end(answered, cause)
+        )
 
     def rejected(self, request: InferenceRequest | None, rejection: Rejection) -> None:
         """The client gets an error from us; `request` is None before anything was read of it."""
@@ -138,10 +140,10 @@ class Trace:
         spans, now = SpanList(self._new_span_id), self._now()
         self._write(spans, now, {"epp.note": "over before it was answered"}, None)
 
-    def _decision(self, active: ActiveRequest) -> SpanList:
+    def _decision(self, answered: AnsweredRequest) -> SpanList:
         spans = SpanList(self._new_span_id)
-        ended_at = active.answered_at or self._now()
-        add_orchestration(spans, self._span_id, active.request, ended_at)
+        ended_at = answered.answered_at or self._now()
+        add_orchestration(spans, self._span_id, answered.request, ended_at)
         return spans
 
     def _write(
