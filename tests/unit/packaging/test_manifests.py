@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import yaml
 from epp.app.options import ServeOptions
 from epp.cli.options import parse_serve
 from epp.datastore.inference_pool import parse_inference_pool, unknown_pool_fields
+from epp.gateway.health import LIVENESS, READINESS_NAMES
 
 CONFIG = Path(__file__).parents[3] / "config"
 
@@ -63,6 +65,22 @@ def test_the_container_declares_the_ports_it_listens_on(
     }
     for probe in ("livenessProbe", "readinessProbe"):
         assert container[probe]["grpc"]["port"] == options.grpc_health_port
+
+
+@pytest.mark.parametrize(
+    "path", ["base/deployment.yaml", "helm/inference-endpoint-picker/templates/_pod.tpl"]
+)
+def test_each_probe_asks_for_the_name_that_means_it(path: str) -> None:
+    """Pitfall 52: a replica that only waits to lead must not be restarted."""
+    text = (CONFIG / path).read_text()
+
+    asked = re.findall(
+        r"^ *(\w+)Probe:\n +grpc:\n +port: .+\n +service: (\S+)$", text, re.MULTILINE
+    )
+
+    assert asked == [("liveness", LIVENESS), ("readiness", "readiness")]
+    assert "readiness" in READINESS_NAMES
+    assert text.count("Probe:") == len(asked)
 
 
 def test_the_pod_outlives_its_drain(options: ServeOptions) -> None:
