@@ -51,6 +51,7 @@ REMOVED_HEADERS = frozenset(
     )
 )
 """System-owned headers of protocol §3.3 and §3.5: no client's value reaches a model server."""
+_CONTROL_HEADERS = REMOVED_HEADERS | {DESTINATION_HEADER}
 
 
 def request_changes(active: ActiveRequest) -> dict[str, bytes | None]:
@@ -91,9 +92,11 @@ def answer_before_body(headers: Headers) -> bytes:
     A gateway that buffers goes on without a pick when trailers come and no body before them. By
     the client's own destination header it would go wherever the client says.
     """
-    control = (*REMOVED_HEADERS, DESTINATION_HEADER)
-    changes: dict[str, bytes | None] = {name: None for name in control if name in headers}
-    return request_answer(changes, None, on_headers=True) if changes else EMPTY_REQUEST_HEADERS
+    names = headers.as_mapping()
+    if _CONTROL_HEADERS.isdisjoint(names):
+        return EMPTY_REQUEST_HEADERS
+    changes = {name: None for name in names if name in _CONTROL_HEADERS}
+    return request_answer(changes, None, on_headers=True)
 
 
 def trailers_decision_answer(active: ActiveRequest) -> bytes:
