@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
+from epp.config.schema import Section
 from epp.datastore.manifest_errors import WRONG_LENGTHS, not_allowed, path_text, wrong_length
 from epp.framework.plugin import Parameters
 from epp.support.nearest import did_you_mean
@@ -84,7 +85,7 @@ def _line(detail: ErrorDetails, at: str, schema: type[BaseModel]) -> str:
 
 def _what_is_meant(name: str, schemas: Sequence[type[BaseModel]]) -> str:
     for found in schemas:
-        if issubclass(found, Parameters) and name in found.elsewhere:
+        if issubclass(found, (Parameters, Section)) and name in found.elsewhere:
             return f"; it is one of {found.elsewhere[name]}"
     known = field_names(schemas)
     if not known:

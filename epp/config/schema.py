@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -30,6 +31,8 @@ class Section(BaseModel):
         strict=True,
         allow_inf_nan=False,
     )
+    elsewhere: ClassVar[Mapping[str, str]] = {}
+    """Names that are looked for here, and the plugin type that has them."""
 
 
 def _required(*names: str) -> ConfigDict:
@@ -42,6 +45,16 @@ class PluginReference(Section):
     model_config = _required("pluginRef")
 
     plugin_ref: str = Field("", description="Name of a plugin of this document.")
+
+
+class SaturationDetectorReference(PluginReference):
+    """The saturation detector, by name."""
+
+    # They stood here before detectors were plugins, and documents in use still say so.
+    elsewhere = dict.fromkeys(
+        ("queueDepthThreshold", "kvCacheUtilThreshold", "metricsStalenessThreshold"),
+        "utilization-detector",
+    )
 
 
 class PluginSpec(Section):
@@ -125,7 +138,7 @@ class FlowControlSpec(Section):
     default_negative_priority_band: PriorityBandSpec | None = None
     priority_bands: list[PriorityBandSpec] = Field([], max_length=MOST)
     usage_limit_policy_plugin_ref: str | None = None
-    saturation_detector: PluginReference | None = Field(
+    saturation_detector: SaturationDetectorReference | None = Field(
         None, description="Tells when requests of negative priority are turned away."
     )
     enable_eviction: bool = False
@@ -156,7 +169,7 @@ class EndpointPickerConfig(Section):
     request_handler: RequestHandlerSpec = Field(
         RequestHandlerSpec(), description="Parsers of request bodies."
     )
-    saturation_detector: PluginReference | None = Field(
+    saturation_detector: SaturationDetectorReference | None = Field(
         None, description="Deprecated: use flowControl.saturationDetector."
     )
     parser: PluginReference | None = Field(

@@ -113,6 +113,12 @@ def test_a_scorer_alone_makes_a_default_profile(text: str) -> None:
         ),
         pytest.param("data: {}", "data: unknown field; did you mean 'dataLayer'?", id="L6 data"),
         pytest.param(
+            "saturationDetector: {queueDepthThreshold: 5}",
+            "saturationDetector.queueDepthThreshold: unknown field; it is one of"
+            " utilization-detector",
+            id="L6 as before there were detectors",
+        ),
+        pytest.param(
             "plugins: [{type: max-score-picker, parameters: {bogus: 1}}]",
             "plugins[0].parameters.bogus: unknown field; allowed: maxNumOfEndpoints",
             id="L8 unknown",
