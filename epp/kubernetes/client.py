@@ -118,19 +118,22 @@ class KubeClient:
         return response
 
     async def _call(self, path: str, method: str, arguments: Mapping[str, Any]) -> Any:
+        api = self._api
         try:
-            return await self._api.call_api(path, method, **arguments)
+            return await api.call_api(path, method, **arguments)
         except aiohttp.ClientConnectorCertificateError:
-            if not await self._renew_authority():
+            if not await self._renew_authority(api):
                 raise
         return await self._api.call_api(path, method, **arguments)
 
-    async def _renew_authority(self) -> bool:
+    async def _renew_authority(self, seen: Any) -> bool:
         """Trust the certificates that are in the CA file now, if these are others.
 
-        A cluster rotates its authority under running pods.
+        A cluster rotates its authority under running pods; once for all requests that it met.
         """
         async with self._renewing:
+            if self._api is not seen:
+                return True
             try:
                 authority = await asyncio.to_thread(self._credentials.read_authority)
                 if authority == self._authority:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import itertools
 import socket
@@ -322,6 +323,17 @@ async def test_a_cluster_may_change_its_authority(inside: PodOfTheCluster) -> No
             await names(client)
         inside.mount_authority()
         assert await names(client) == []
+
+
+async def test_all_requests_that_meet_another_authority_go_on_under_it(
+    inside: PodOfTheCluster,
+) -> None:
+    async with inside.client() as client:
+        inside.rotate_authority()
+        await inside.api.restart()
+        inside.mount_authority()
+
+        assert await asyncio.gather(*(names(client) for _ in range(5))) == [[]] * 5
 
 
 async def test_an_authority_that_cant_be_read_is_tried_again(inside: PodOfTheCluster) -> None:
