@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from epp.transport.certificates import CertificatePair
+from tests.fakes.certificates import untrusting
 
 
 class Authority:
@@ -52,9 +53,7 @@ class Authority:
 
 def client_context(pair: CertificatePair | None, folder: Path) -> ssl.SSLContext:
     """TLS of a client that shows a certificate, if it has one, and verifies nothing."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
+    context = untrusting(None)
     if pair is not None:
         file = folder / "client.pem"
         file.write_bytes(pair.chain + pair.key)

@@ -27,12 +27,13 @@ def certificate_of(pair: CertificatePair) -> x509.Certificate:
     return x509.load_pem_x509_certificate(pair.chain)
 
 
-def untrusting() -> ssl.SSLContext:
-    """A gateway that verifies nothing."""
+def untrusting(protocol: str | None = "h2") -> ssl.SSLContext:
+    """TLS of a client that verifies nothing, as gateways do."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    context.set_alpn_protocols(["h2"])
+    if protocol is not None:
+        context.set_alpn_protocols([protocol])
     return context
 
 

@@ -12,7 +12,7 @@ import pytest
 from epp.app.application import Application
 from epp.app.options import ServeOptions
 from epp.framework.errors import ConfigError
-from tests.fakes.certificates import certificate_of, new_pair, shake_hands, write_pair
+from tests.fakes.certificates import certificate_of, new_pair, shake_hands, untrusting, write_pair
 from tests.fakes.eventually import eventually
 from tests.fakes.logs import awaitable_logs, until_logged
 from tests.fakes.pickers.applications import BODY, options_for_tests, running
@@ -36,10 +36,7 @@ def options(pool_file: Path, **others: object) -> ServeOptions:
 def client(
     *, newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3, ciphers: str | None = None
 ) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    context.set_alpn_protocols(["h2"])
+    context = untrusting()
     context.set_ciphers(ciphers or "ALL:@SECLEVEL=0")
     if newest < ssl.TLSVersion.TLSv1_2:
         with pytest.warns(DeprecationWarning, match="TLSVersion.TLSv1_1"):

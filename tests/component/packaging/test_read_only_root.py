@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import ssl
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.fakes.certificates import untrusting
 from tests.fakes.programs.program import Program
 
 pytestmark = pytest.mark.e2e
@@ -55,10 +55,7 @@ def picker(tmp_path: Path) -> Iterator[Program]:
 
 def test_it_serves_with_its_own_certificate_and_writes_nothing(picker: Program) -> None:
     told = json.loads(picker.wait_for_line('"serving"'))
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    context.set_alpn_protocols(["h2"])
+    context = untrusting()
 
     with (
         socket.create_connection(("127.0.0.1", told["ext_proc_port"]), timeout=10) as connection,

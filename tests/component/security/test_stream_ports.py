@@ -16,6 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from epp.app.native_ports import health_server
 from epp.gateway.health import HealthState
 from epp.transport.native.frames import PREFACE, SETTINGS, frame
+from tests.fakes.certificates import untrusting
 from tests.fakes.pickers.applications import options_for_tests, running
 from tests.fakes.pool_files import MANIFEST
 from tests.fakes.transport.listening import listening
@@ -34,12 +35,9 @@ def pool_file(tmp_path: Path) -> Path:
 
 
 def client_context(version: ssl.TLSVersion, protocol: str = "h2") -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
+    context = untrusting(protocol)
     context.set_ciphers("ALL:@SECLEVEL=0")  # else the client itself would refuse what is old
     context.minimum_version = context.maximum_version = version
-    context.set_alpn_protocols([protocol])
     return context
 
 

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 from epp.framework.errors import ConfigError
 from epp.transport.certificates import CertificatePair, Certificates
 from epp.transport.native.tls import ServerTls
-from tests.fakes.certificates import new_pair, shake_hands
+from tests.fakes.certificates import new_pair, shake_hands, untrusting
 from tests.fakes.transport.listening import listening
 from tests.fakes.transport.native_streams import native_server
 from tests.fakes.transport.streams import TellingHandler
@@ -26,15 +26,6 @@ from tests.fakes.transport.streams import TellingHandler
 
 def tls_server(tls: ServerTls) -> AbstractAsyncContextManager[int]:
     return listening(native_server(TellingHandler, tls=tls))
-
-
-def client_context(protocol: str | None = "h2") -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    if protocol is not None:
-        context.set_alpn_protocols([protocol])
-    return context
 
 
 def weak_pair() -> CertificatePair:
@@ -54,9 +45,7 @@ def weak_pair() -> CertificatePair:
 @pytest.mark.parametrize("protocol", [None, "http/1.1"])
 async def test_a_client_that_does_not_agree_on_h2_is_turned_away(protocol: str | None) -> None:
     async with tls_server(ServerTls(new_pair())) as port:
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", port, ssl=client_context(protocol)
-        )
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=untrusting(protocol))
         writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
         with suppress(ConnectionResetError, ssl.SSLError):
             assert await reader.read() == b""
@@ -65,7 +54,7 @@ async def test_a_client_that_does_not_agree_on_h2_is_turned_away(protocol: str |
 
 async def test_a_client_without_the_minimum_version_is_turned_away() -> None:
     tls = ServerTls(new_pair(), minimum=ssl.TLSVersion.TLSv1_3)
-    old = client_context()
+    old = untrusting()
     old.maximum_version = ssl.TLSVersion.TLSv1_2
     async with tls_server(tls) as port:
         with pytest.raises((ssl.SSLError, ConnectionError)):
@@ -75,7 +64,7 @@ async def test_a_client_without_the_minimum_version_is_turned_away() -> None:
 
 async def test_the_ciphers_of_tls_1_2_are_those_asked_for() -> None:
     tls = ServerTls(new_pair(), ciphers="ECDHE-ECDSA-CHACHA20-POLY1305")
-    client = client_context()
+    client = untrusting()
     client.maximum_version = ssl.TLSVersion.TLSv1_2
     async with tls_server(tls) as port:
         _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client)
