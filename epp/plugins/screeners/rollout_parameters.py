@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from epp.framework.plugin import Parameters
-from epp.plugins.header_names import HeaderName
+from epp.plugins.header_names import SettableHeaderName
 from epp.plugins.label_selectors import LabelKey, parse_label_selector
 
 
@@ -28,7 +28,7 @@ class RolloutHeaderSelector(Parameters):
     """A header that stands for a label."""
 
     name: str = Field(min_length=1, description="Name of the selector in metrics.")
-    header_name: HeaderName = Field(
+    header_name: SettableHeaderName = Field(
         min_length=1, description="Header of requests, and of responses, with the label's value."
     )
     label_key: LabelKey = Field(description="Label of pods the header stands for.")

@@ -7,13 +7,13 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from epp.framework.plugin import Parameters
-from epp.plugins.header_names import HeaderName, OptionalHeaderName
+from epp.plugins.header_names import OptionalHeaderName, SettableHeaderName
 
 
 class EncodedEndpointHeaderConfig(Parameters):
     """Where the endpoint's name is carried."""
 
-    header: HeaderName = Field(
+    header: SettableHeaderName = Field(
         "x-session-token", min_length=1, description="Header of requests and responses."
     )
 

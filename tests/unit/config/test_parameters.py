@@ -136,3 +136,18 @@ def test_a_parameter_that_another_plugin_has_is_told_with_that(name: str) -> Non
         "unknown field; it is one of approx-prefix-cache-producer"
     )
     assert name in {row.path for row in rows_of("approx-prefix-cache-producer")}
+
+
+@pytest.mark.parametrize(
+    ("plugin_type", "path"),
+    [
+        ("session-affinity-scorer", "encodedEndpointHeaderConfig.header"),
+        ("disaggregatedset-rollout-screener", "headerSelectors[].headerName"),
+    ],
+)
+def test_headers_of_responses_are_none_of_those_http_itself_has(
+    plugin_type: str, path: str
+) -> None:
+    told = told_of(plugin_type, path, ":status")
+
+    assert told == '":status" is not allowed; a name of a header that can be set: without a colon'
