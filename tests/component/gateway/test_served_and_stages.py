@@ -9,9 +9,13 @@ import pytest
 
 from epp.app.request_path import RequestPathSettings
 from epp.framework.data_types import InFlightLoad
+from epp.framework.endpoint import Endpoint
+from epp.framework.request import InferenceRequest, InferenceResponse
+from epp.framework.request_control import ResponseBody, ResponseHeader, ResponseProgress
 from epp.gateway.overload import OverloadLimits
 from epp.observability.request_log import RequestRecord
 from epp.request_control.director_settings import DirectorSettings
+from epp.request_control.hooks import Hooks
 from epp.request_control.response_headers import ResponseSettings
 from tests.fakes.pickers.gateway_client import Answer, Exchange
 from tests.fakes.pickers.picker import Picker, running_picker
@@ -273,6 +277,69 @@ async def test_an_endpoint_whose_probe_was_retried_elsewhere_is_probed_again() -
         probed = [await request_to(picker, {}, retried_at=TWO) for _ in range(3)]
 
         assert probed == [ONE] * 3
+
+
+async def test_errors_are_those_of_the_endpoint_that_answered_with_them() -> None:
+    async with running_picker((ONE, TWO), config=LEAST_LOADED) as picker:
+        picker.report(TWO, waiting=9)
+
+        picked = [await request_to(picker, {TWO: "503"}, retried_at=TWO) for _ in range(5)]
+
+        assert picked == [ONE] * 5
+        outliers = picker.path.outliers
+        assert not outliers.is_ejected(picker.endpoint(ONE))
+        assert outliers.is_ejected(picker.endpoint(TWO))
+
+
+class Witness(ResponseHeader, ResponseProgress, ResponseBody):
+    """Notes which endpoint it is told of."""
+
+    type = "witness"
+
+    def __init__(self) -> None:
+        self.told: dict[str, set[str]] = {}
+
+    def note(self, point: str, endpoint: Endpoint | None) -> None:
+        assert endpoint is not None
+        self.told.setdefault(point, set()).add(endpoint.address)
+
+    def response_header(
+        self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint | None
+    ) -> None:
+        self.note("headers", endpoint)
+
+    def first_chunk(
+        self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
+    ) -> None:
+        self.note("first chunk", endpoint)
+
+    def response_body(
+        self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
+    ) -> None:
+        self.note("body", endpoint)
+
+    def ended(
+        self, request: InferenceRequest, response: InferenceResponse, endpoint: Endpoint
+    ) -> None:
+        self.note("end", endpoint)
+
+
+async def test_whoever_follows_a_response_is_told_of_the_endpoint_that_served() -> None:
+    witness = Witness()
+    hooks = Hooks(
+        response_header=(witness,), response_progress=(witness,), response_body=(witness,)
+    )
+    async with running_picker((ONE, TWO), hooks=hooks) as picker:
+        exchange = picker.exchange()
+        first = (await head_of(exchange)).destination
+        other = TWO if first == ONE else ONE
+        await begin(exchange, served=other)
+        await piece(exchange)
+        await piece(exchange, end=True)
+        exchange.cancel()
+        await picker.settled()
+
+    assert witness.told == dict.fromkeys(("headers", "first chunk", "body", "end"), {other})
 
 
 def reasons(records: list[Any]) -> list[str]:
