@@ -339,7 +339,8 @@ async def test_whoever_follows_a_response_is_told_of_the_endpoint_that_served() 
         exchange.cancel()
         await picker.settled()
 
-    assert witness.told == dict.fromkeys(("headers", "first chunk", "body", "end"), {other})
+    points = ("headers", "first chunk", "body", "end")
+    assert witness.told == {point: {other} for point in points}
 
 
 def reasons(records: list[Any]) -> list[str]:
