@@ -10,13 +10,13 @@ import pytest
 from epp.app.request_path import RequestPathSettings
 from epp.datastore.inference_pool import FailureMode
 from epp.request_control.director_settings import DirectorSettings
+from tests.fakes.clock import Clock
 from tests.fakes.pickers.gateway_client import Answer
 from tests.fakes.pickers.picker import Picker, running_picker
 from tests.fakes.plugins.failing import (
     ONE,
     OWN,
     TWO,
-    Clock,
     LateProducer,
     Meddling,
     Slow,

@@ -25,6 +25,7 @@ from epp.framework.scheduling_results import SchedulingResult
 from epp.gateway.overload import OverloadLimits
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.hooks import Hooks
+from tests.fakes.clock import Clock
 from tests.fakes.eventually import eventually
 from tests.fakes.pickers.gateway_client import COMPLETIONS, Answer
 from tests.fakes.pickers.picker import Picker, pods, pool, running_picker
@@ -190,20 +191,10 @@ async def test_best_effort_stays_within_the_subset() -> None:
         await picker.settled()
 
 
-class FakeTime:
-    """A clock that a slow plugin moves."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class SlowProducer(DataProducer):
     type = "slow-producer"
 
-    def __init__(self, clock: FakeTime) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.clock = clock
 
     def produce(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> None:
@@ -212,7 +203,7 @@ class SlowProducer(DataProducer):
 
 @BOTH
 async def test_a_synchronous_step_that_passes_the_deadline(mode: FailureMode) -> None:
-    clock = FakeTime()
+    clock = Clock()
     hooks = Hooks(data_producer=(SlowProducer(clock),))
     async with running_picker(failure_mode=mode, hooks=hooks, now=clock) as picker:
         assert_deadline(await answer_to(picker), picker, mode)
@@ -531,7 +522,7 @@ async def test_the_mode_follows_the_pool() -> None:
 
 
 async def test_a_body_that_stops_coming_is_408_after_the_idle_timeout() -> None:
-    clock = FakeTime()
+    clock = Clock()
     async with running_picker(now=clock) as picker:
         exchange = picker.exchange()
         await exchange.request_headers(COMPLETIONS)
@@ -546,7 +537,7 @@ async def test_a_body_that_stops_coming_is_408_after_the_idle_timeout() -> None:
 
 @pytest.mark.parametrize("mode", ["BUFFERED", "BUFFERED_PARTIAL"])
 async def test_a_body_that_the_gateway_keeps_may_take_as_long_as_it_lets_it(mode: str) -> None:
-    clock = FakeTime()
+    clock = Clock()
     async with running_picker(now=clock) as picker:
         exchange = picker.exchange(request_mode=mode)
         await exchange.request_headers(COMPLETIONS)

@@ -17,9 +17,9 @@ from epp.observability.request_log import RequestRecord
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.hooks import Hooks
 from epp.request_control.response_headers import ResponseSettings
+from tests.fakes.clock import Clock
 from tests.fakes.pickers.gateway_client import Answer, Exchange
 from tests.fakes.pickers.picker import Picker, running_picker
-from tests.fakes.plugins.failing import Clock
 
 ONE, TWO, THREE = "10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"
 PROMPT = b"once upon a time " * 100

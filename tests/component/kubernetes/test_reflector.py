@@ -8,20 +8,11 @@ import pytest
 
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.observer import EventType, RelistReason, WatchErrorKind
+from tests.fakes.clock import Clock
 from tests.fakes.eventually import eventually
 from tests.fakes.kubernetes.api import FakeKubeApi
 from tests.fakes.kubernetes.objects import pod, pod_status
 from tests.fakes.kubernetes.watching import IMPATIENT, impatient, watched_pods
-
-
-class Clock:
-    """Goes on when it is told to."""
-
-    def __init__(self) -> None:
-        self.time = 1000.0
-
-    def __call__(self) -> float:
-        return self.time
 
 
 async def test_the_first_sync_is_one_watch_that_begins_with_all_objects(
@@ -265,7 +256,7 @@ async def test_a_resync_repairs_what_no_watch_told(kube: FakeKubeApi, client: Ku
         kube.is_mute = False
         await kube.create(pod("b"))
         await pods.until("a", "b")
-        clock.time += 1.2 * IMPATIENT.resync_interval
+        clock.now += 1.2 * IMPATIENT.resync_interval
         kube.end_watches()
         await pods.until("a", "b", "missed")
 
@@ -281,7 +272,7 @@ async def test_a_resync_that_finds_nothing_repairs_nothing(
 
     async with watched_pods(client, now=clock) as pods:
         await pods.until("a")
-        clock.time += 1.2 * IMPATIENT.resync_interval
+        clock.now += 1.2 * IMPATIENT.resync_interval
         await kube.kill()
         await kube.create(pod("b"))
         await kube.delete(pod("a"), grace_seconds=0)

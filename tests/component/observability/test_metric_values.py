@@ -31,6 +31,7 @@ from epp.gateway.overload import OverloadLimits
 from epp.kubernetes.access_reviews import KubeAccessReviews
 from epp.observability.metric_catalogue import CATALOGUE
 from epp.observability.metrics import Metrics
+from tests.fakes.clock import Clock
 from tests.fakes.collector import http_collector
 from tests.fakes.eventually import eventually
 from tests.fakes.kubernetes.api import FakeKubeApi
@@ -47,7 +48,7 @@ from tests.fakes.pickers.applications import (
 )
 from tests.fakes.pickers.gateway_client import Exchange, gateway_client
 from tests.fakes.pickers.picker import Picker, running_picker
-from tests.fakes.plugins.failing import ONE, OWN, TWO, Clock
+from tests.fakes.plugins.failing import ONE, OWN, TWO
 from tests.fakes.pool_files import MANIFEST
 
 SHORT = {

@@ -21,19 +21,10 @@ from epp.framework.request_control import (
 )
 from epp.framework.scheduling import Filter, Picker, ProfileHandler, Scorer
 from epp.framework.scheduling_results import SchedulingResult
+from tests.fakes.clock import Clock
 
 ONE, TWO = "10.0.0.1:8000", "10.0.0.2:8000"
 NOTED: DataType[str] = DataType(name="Noted", scope=Scope.REQUEST, default_producer="noting")
-
-
-class Clock:
-    """Time that plugins spend as they are told to."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class BrokenProducer(DataProducer):

@@ -8,6 +8,7 @@ import pytest
 from epp.admin import access as module
 from epp.admin.access import Access, TooManyReviews, Verdict
 from epp.support.access import Identity, ReviewFailed
+from tests.fakes.clock import Clock
 from tests.fakes.eventually import eventually
 
 READER = Identity(username="prometheus", groups=("system:authenticated",))
@@ -35,14 +36,6 @@ class FakeReviews:
     async def authorize(self, identity: Identity, path: str, verb: str) -> bool:
         self.asked.append(f"{verb} {path} {identity.username}")
         return path == "/metrics" and identity.username in self.readers
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

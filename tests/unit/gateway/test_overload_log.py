@@ -9,19 +9,10 @@ from structlog.testing import capture_logs
 from epp.gateway.overload import LoadGuard, OverloadLimits
 from epp.gateway.overload_log import PAUSE_SECONDS, OverloadLog
 from epp.observability.metrics import Metrics
+from tests.fakes.clock import Clock
 from tests.fakes.metrics.samples import value_of
 
 Lines = list[Any]
-
-
-class Clock:
-    """Stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -3,14 +3,7 @@ from __future__ import annotations
 import random
 
 from epp.kubernetes.backoff import Backoff
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def __call__(self) -> float:
-        return self.time
+from tests.fakes.clock import Clock
 
 
 def backoff_of(clock: Clock) -> Backoff:
@@ -36,9 +29,9 @@ def test_failures_of_long_ago_are_forgotten() -> None:
     clock = Clock()
     backoff = backoff_of(clock)
     for _ in range(4):
-        clock.time += backoff.failed()
+        clock.now += backoff.failed()
 
-    clock.time += 119
+    clock.now += 119
     assert backoff.failed() >= 8
-    clock.time += 16 + 121
+    clock.now += 16 + 121
     assert backoff.failed() <= 2

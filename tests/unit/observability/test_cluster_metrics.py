@@ -3,14 +3,7 @@ from __future__ import annotations
 import pytest
 
 from epp.observability.metrics import Metrics
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.time = 100.0
-
-    def __call__(self) -> float:
-        return self.time
+from tests.fakes.clock import Clock
 
 
 @pytest.fixture
@@ -33,7 +26,7 @@ def test_the_age_of_the_last_contact_grows_until_the_next_one(
     metrics: Metrics, clock: Clock
 ) -> None:
     metrics.cluster.contacted("pods")
-    clock.time += 30
+    clock.now += 30
     assert lines(metrics, "epp_informer_last_contact_seconds") == [
         'epp_informer_last_contact_seconds{resource="pods"} 30.0'
     ]
@@ -49,7 +42,7 @@ def test_what_is_followed_no_more_is_not_said_to_be_silent(metrics: Metrics, clo
     metrics.cluster.contacted("inferencepools")
     metrics.cluster.contacted("pods")
     metrics.cluster.synced("pods", False)
-    clock.time += 30
+    clock.now += 30
 
     assert lines(metrics, "epp_informer_last_contact_seconds") == [
         'epp_informer_last_contact_seconds{resource="inferencepools"} 30.0'

@@ -19,6 +19,7 @@ from epp.scheduling.profile import SchedulerProfile
 from epp.scheduling.rating import SCORER_BUDGET_SECONDS
 from epp.support.plugin_faults import PluginFault
 from epp.testing import endpoint_of, request_of
+from tests.fakes.clock import Clock
 from tests.fakes.plugins.scheduling import Answers, Keeps, PicksBest, Remembers, Score, Scores
 
 POOL = [endpoint_of(f"e{number}") for number in range(1, 5)]
@@ -228,7 +229,7 @@ def test_every_call_is_measured() -> None:
 
 
 def test_the_result_tells_when_each_plugin_was_called_and_how_long_it_took() -> None:
-    clock = Clock()
+    clock = ScorersClock(0.0)
     measured = SchedulerProfile(
         "default",
         filters=[Keeps(lambda _: bool(clock.taking(0.25)(E1)))],
@@ -284,27 +285,21 @@ def test_the_author_of_a_filter_that_fails_is_told_where() -> None:
     assert "in fail\n" in lines[0]["exception"]
 
 
-class Clock:
+class ScorersClock(Clock):
     """Time that a scorer lets pass."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def __call__(self) -> float:
-        return self.time
 
     def taking(self, seconds: float) -> Score:
         """A score that takes so long to find."""
 
         def score(endpoint: Endpoint) -> float:
-            self.time += seconds
+            self.now += seconds
             return 1.0
 
         return score
 
 
 def test_a_scorer_that_holds_up_everybody_is_switched_off() -> None:
-    clock = Clock()
+    clock = ScorersClock()
     observer = Remembers()
     slow = Scores(clock.taking(SCORER_BUDGET_SECONDS * 2), "slow")
     quick = Scores(clock.taking(0.0), "quick")
@@ -325,7 +320,7 @@ def test_a_scorer_that_holds_up_everybody_is_switched_off() -> None:
 
 
 def test_a_scorer_that_is_slow_now_and_then_stays() -> None:
-    clock = Clock()
+    clock = ScorersClock()
     paces = iter(([SCORER_BUDGET_SECONDS * 2] * (MOST_IN_A_ROW - 1) + [0.0]) * 3)
     scorer = Scores(lambda endpoint: clock.taking(next(paces))(endpoint))
     measured = SchedulerProfile("default", scorers=[(scorer, 1)], picker=PicksBest(), now=clock)

@@ -25,18 +25,9 @@ from epp.framework.usage import Usage
 from epp.plugins.scorers.dispatched_work import DispatchedWork
 from epp.plugins.scorers.expected_work import DISPATCHED_WORK, ExpectedWorkScorer
 from epp.testing import FakeContext, built, endpoint_of, put, request_of, response_of
+from tests.fakes.clock import Clock
 
 KEY = DISPATCHED_WORK.key("expected-work-scorer")
-
-
-class Clock:
-    """Seconds that a test lets pass."""
-
-    def __init__(self) -> None:
-        self.time = 1000.0
-
-    def __call__(self) -> float:
-        return self.time
 
 
 def scorer_of(clock: Clock | None = None) -> ExpectedWorkScorer:
@@ -216,9 +207,9 @@ def answer(
     response.streamed_events, response.termination_cause = events, cause
     served = endpoint_of("e9") if retried else endpoint
     scorer.response_header(request, response, served)
-    clock.time += seconds
+    clock.now += seconds
     scorer.first_chunk(request, response, served)
-    clock.time += writing
+    clock.now += writing
     scorer.ended(request, response, served)
     pace = endpoint.state.attributes[KEY].pace
     return pace.prefill.value, pace.decode.value

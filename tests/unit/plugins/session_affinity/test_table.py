@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from epp.framework.endpoint import EndpointId
 from epp.plugins.session_affinity.table import SessionTable
+from tests.fakes.clock import Clock
 
 E1, E2 = EndpointId("uid-1", 8000), EndpointId("uid-2", 8000)
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_a_session_is_bound_until_it_was_idle_for_too_long() -> None:
-    clock = Clock()
+    clock = Clock(0.0)
     table = SessionTable(10, clock)
     table.bind("s", E1)
 
@@ -29,7 +23,7 @@ def test_a_session_is_bound_until_it_was_idle_for_too_long() -> None:
 
 
 def test_binding_again_starts_the_time_anew() -> None:
-    clock = Clock()
+    clock = Clock(0.0)
     table = SessionTable(10, clock)
     table.bind("s", E1)
     clock.now = 6.0
@@ -40,7 +34,7 @@ def test_binding_again_starts_the_time_anew() -> None:
 
 
 def test_idle_sessions_leave_when_others_come() -> None:
-    clock = Clock()
+    clock = Clock(0.0)
     table = SessionTable(10, clock)
     for number in range(100):
         clock.now = float(number)
@@ -50,7 +44,7 @@ def test_idle_sessions_leave_when_others_come() -> None:
 
 
 def test_beyond_the_bound_the_session_idle_longest_is_forgotten() -> None:
-    table = SessionTable(10, Clock(), capacity=2)
+    table = SessionTable(10, Clock(0.0), capacity=2)
     table.bind("a", E1)
     table.bind("b", E1)
     table.bind("a", E1)
@@ -60,7 +54,7 @@ def test_beyond_the_bound_the_session_idle_longest_is_forgotten() -> None:
 
 
 def test_a_long_session_id_is_told_from_others_with_the_same_start() -> None:
-    table = SessionTable(10, Clock())
+    table = SessionTable(10, Clock(0.0))
     table.bind("x" * 60_000 + "1", E1)
     table.bind("x" * 60_000 + "2", E2)
 
