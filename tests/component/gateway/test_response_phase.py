@@ -221,13 +221,16 @@ async def test_trailers_without_a_body_get_no_body_answer(picked: Exchange) -> N
     assert (await picked.answer()).kind == "response_trailers"
 
 
-async def test_big_response_pieces_are_cut(picked: Exchange) -> None:
+@pytest.mark.parametrize("end", [False, True])
+async def test_big_response_pieces_are_cut(picked: Exchange, end: bool) -> None:
+    body = b"0123456789" * 12_500
     await picked.response_headers({":status": "200"})
     await picked.answer()
-    await picked.response_body(b"x" * 125_000, end=True)
+    await picked.response_body(body, end=end)
     answers = await picked.answers(3)
     assert [len(answer.body or b"") for answer in answers] == [62_000, 62_000, 1_000]
-    assert [answer.end for answer in answers] == [False, False, True]
+    assert b"".join(answer.body or b"" for answer in answers) == body
+    assert [answer.end for answer in answers] == [False, False, end]
 
 
 async def test_an_upstream_error_is_natural_and_counted(picker: Picker, picked: Exchange) -> None:
