@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
-import ipaddress
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -10,16 +8,12 @@ from pathlib import Path
 
 import pytest
 import uvloop
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from epp.data_layer.page import Page, PageReader
 from epp.data_layer.pages import Pages
 from epp.data_layer.timetable import Timetable
 from epp.framework.data_layer import HttpTarget
+from tests.fakes import authorities
 from tests.fakes.page_server import PageServer, page_server
 
 MOST_CONNECTIONS = 3
@@ -100,41 +94,15 @@ class Authority:
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     folder = tmp_path_factory.mktemp("authority")
-    key = ec.generate_private_key(ec.SECP256R1())
-    signed = _sign("authority", key, "authority", key, is_authority=True)
+    issuer = authorities.Authority("authority")
     path = folder / "ca.crt"
-    path.write_bytes(signed.public_bytes(Encoding.PEM))
+    path.write_bytes(issuer.pem)
 
     def pair(name: str) -> tuple[Path, Path]:
-        own = ec.generate_private_key(ec.SECP256R1())
-        certificate = _sign(name, own, "authority", key, is_authority=False)
+        issued = issuer.issue(name, address="127.0.0.1")
         files = folder / f"{name}.crt", folder / f"{name}.key"
-        files[0].write_bytes(certificate.public_bytes(Encoding.PEM))
-        files[1].write_bytes(own.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        files[0].write_bytes(issued.chain)
+        files[1].write_bytes(issued.key)
         return files
 
     return Authority(path, pair("server"), pair("client"))
-
-
-def _sign(
-    subject: str,
-    key: ec.EllipticCurvePrivateKey,
-    issuer: str,
-    issuer_key: ec.EllipticCurvePrivateKey,
-    *,
-    is_authority: bool,
-) -> x509.Certificate:
-    now = datetime.datetime.now(datetime.UTC)
-    local = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-    return (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)]))
-        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([local]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-        .sign(issuer_key, hashes.SHA256())
-    )

@@ -116,6 +116,15 @@ def failing(code: ErrorCode, **details: Any) -> Callable[[], Any]:
     return raising(Rejection(code, "no", **details))
 
 
+class KeepsFirst(Screener):
+    """Lets the first endpoint through."""
+
+    type = "keeps-first"
+
+    def screen(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+        return list(endpoints[:1])
+
+
 class Runner:
     """A runner of hooks and what it counts."""
 

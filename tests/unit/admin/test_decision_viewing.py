@@ -15,7 +15,7 @@ from epp.datastore.inference_pool import FailureMode
 from epp.framework.endpoint import Endpoint, EndpointMetrics
 from epp.framework.errors import ErrorCode, PlainRejection, Rejection
 from epp.framework.request import InferenceRequest
-from epp.framework.request_control import PreRequest, Screener
+from epp.framework.request_control import PreRequest
 from epp.framework.scheduling import Filter
 from epp.framework.scheduling_results import SchedulingResult
 from epp.request_control.director_settings import DirectorSettings
@@ -24,6 +24,7 @@ from epp.request_control.outliers import OutlierSettings
 from epp.scheduling.rating import MOST_LOADS
 from epp.testing import request_of
 from tests.fakes.pickers.decided import Decided, incoming
+from tests.fakes.plugins.hooks import KeepsFirst
 
 ONE, TWO, THREE = "10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"
 LABELLED = """
@@ -176,15 +177,6 @@ def test_a_scorer_whose_scores_were_kept_is_told_to_be_so_and_took_no_step() -> 
     [scorer] = part.profiles[0].scorers
     assert scorer.is_kept
     assert "Scorer" not in [each.extension_point for each in part.steps]
-
-
-class KeepsFirst(Screener):
-    """Lets the first endpoint through."""
-
-    type = "keeps-first"
-
-    def screen(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
-        return list(endpoints[:1])
 
 
 def test_whom_ejections_and_screeners_left_out_is_told() -> None:

@@ -11,7 +11,7 @@ from epp.admin.decision_viewing import view_decision
 from epp.app.request_path import RequestPathSettings
 from epp.framework.endpoint import Endpoint, EndpointMetrics
 from epp.framework.request import InferenceRequest, TerminationCause
-from epp.framework.request_control import DataProducer, PreRequest, Screener
+from epp.framework.request_control import DataProducer, PreRequest
 from epp.framework.scheduling import Filter, Scorer
 from epp.framework.scheduling_results import SchedulingResult
 from epp.framework.trail import Trail
@@ -19,6 +19,7 @@ from epp.request_control.decision_log import Decision
 from epp.request_control.director_settings import DirectorSettings
 from epp.request_control.outliers import OutlierSettings
 from tests.fakes.pickers.decided import Decided, incoming
+from tests.fakes.plugins.hooks import KeepsFirst
 
 ONE, TWO, THREE = ALL = ["10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"]
 DEFAULT = ""
@@ -190,15 +191,6 @@ async def test_a_dry_run_is_no_probe_of_an_ejected_endpoint() -> None:
     rehearsed = [await picker.rehearse(incoming(subset=only)) for _ in range(3)]
 
     assert [left_out(each) for each in rehearsed] == [[("subset", "", [THREE])]] * 3
-
-
-class KeepsFirst(Screener):
-    """Lets the first endpoint through."""
-
-    type = "keeps-first"
-
-    def screen(self, request: InferenceRequest, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
-        return list(endpoints[:1])
 
 
 async def test_screeners_are_told_by_name() -> None:
