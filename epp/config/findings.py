@@ -11,6 +11,8 @@ from epp.framework.errors import ConfigError
 from epp.support.nearest import did_you_mean
 
 _MOST_COMPARED = 200
+MOST_HINTS = 50
+"""Looking for what was meant takes a while, and nobody reads hundreds of mistakes."""
 
 
 @dataclass(slots=True)
@@ -27,6 +29,11 @@ class Findings:
     def warning(self, path: str, text: str) -> None:
         """Add something that may not be meant, once."""
         _add(self.warnings, path, text)
+
+    @property
+    def hints_left(self) -> int:
+        """Of how many more problems it is worth telling what was meant."""
+        return max(0, MOST_HINTS - len(self.problems))
 
     def raise_problems(self, what: str) -> None:
         """Raise one `ConfigError` for all problems, if there are any."""

@@ -33,9 +33,17 @@ _LONGEST = 1000
 _PREFIXES = ("Input should be ", "Value error, ", "Assertion failed, ", "String should have ")
 
 
-def mistakes(error: ValidationError, schema: type[BaseModel], at: str = "") -> list[str]:
-    """One line for each mistake in a value of `schema` that stands at the path `at`."""
-    return [_line(detail, at, schema) for detail in error.errors(include_url=False)[:_MOST]]
+def mistakes(
+    error: ValidationError, schema: type[BaseModel], at: str = "", *, hints: int = _MOST
+) -> list[str]:
+    """One line for each mistake in a value of `schema` that stands at the path `at`.
+
+    What was meant by unknown names is told of the first `hints` of them.
+    """
+    details = error.errors(include_url=False)[:_MOST]
+    return [
+        _line(detail, at, schema, has_hint=place < hints) for place, detail in enumerate(details)
+    ]
 
 
 def joined(path: str, location: Location) -> str:
@@ -65,11 +73,11 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _models(argument)
 
 
-def _line(detail: ErrorDetails, at: str, schema: type[BaseModel]) -> str:
+def _line(detail: ErrorDetails, at: str, schema: type[BaseModel], *, has_hint: bool) -> str:
     location = detail["loc"]
     path = joined(at, location)
     if detail["type"] == "extra_forbidden":
-        schemas = _schemas_at(schema, location[:-1])
+        schemas = _schemas_at(schema, location[:-1]) if has_hint else []
         return f"{path}: unknown field{_what_is_meant(str(location[-1]), schemas)}"
     if detail["type"] == "missing":
         return f"{path}: required"

@@ -67,7 +67,7 @@ def _validated(
     try:
         return schema.model_validate_json(text, by_alias=True, by_name=False)
     except ValidationError as error:
-        findings.problems += mistakes(error, schema, path)
+        findings.problems += mistakes(error, schema, path, hints=findings.hints_left)
         raise ParametersRefused from error
 
 

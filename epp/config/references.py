@@ -9,14 +9,11 @@ from epp.config.findings import unknown_name
 from epp.config.instances import Instance, Instances
 from epp.framework.plugin import Plugin
 
-MOST_HINTS = 50
-
 
 def resolved(reference: Reference, instances: Instances) -> Instance | None:
     """The instance that is named; None if there is none or it can't be built, a finding."""
     if not instances.knows(reference.name):
-        # Looking for what was meant takes a while, and nobody reads hundreds of mistakes.
-        names = instances.names if len(instances.findings.problems) < MOST_HINTS else ()
+        names = instances.names if instances.findings.hints_left else ()
         instances.findings.problem(
             reference.path, unknown_name(reference.name, "plugin of this document", names)
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from pydantic import Field, model_validator
 
 from epp.framework.plugin import Parameters
@@ -132,9 +134,9 @@ class CoreMetricsParameters(Parameters):
 
 
 def _refuse_repeated(field: str, values: list[str]) -> None:
-    for value in values:
-        if values.count(value) > 1:
-            raise ValueError(f"{field} {value!r} is there {values.count(value)} times; allowed: 1")
+    for value, count in Counter(values).items():
+        if count > 1:
+            raise ValueError(f"{field} {value!r} is there {count} times; allowed: 1")
 
 
 def _spec(text: str) -> SeriesSpec | None:

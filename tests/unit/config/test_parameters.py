@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from epp.config.document import PluginEntry
-from epp.config.findings import Findings
+from epp.config.findings import MOST_HINTS, Findings
 from epp.config.parameter_tables import ParameterRow, parameter_rows
 from epp.config.parameters import ParametersRefused, read_parameters
 from epp.config.plugin_registry import PluginRegistry
@@ -151,3 +151,11 @@ def test_headers_of_responses_are_none_of_those_http_itself_has(
     told = told_of(plugin_type, path, ":status")
 
     assert told == '":status" is not allowed; a name of a header that can be set: without a colon'
+
+
+def test_of_hundreds_of_mistakes_what_was_meant_is_told_of_the_first_ones() -> None:
+    problems = problems_of("latency-scorer", {f"ttftWeight{number}": 1 for number in range(120)})
+
+    hinted = [line for line in problems if line.endswith("did you mean 'ttftWeight'?")]
+    assert hinted == problems[:MOST_HINTS]
+    assert problems[-1] == "plugins[0].parameters.ttftWeight119: unknown field"
