@@ -61,6 +61,16 @@ async def test_a_changed_pool_file_is_followed_without_a_restart(pool_file: Path
         assert document["failureModeInForce"] == "FailClose"
 
 
+async def test_a_request_ends_the_idleness_of_scraping(pool_file: Path) -> None:
+    async with running(options(pool_file)) as (application, ports):
+        pace = application._picking.data_layer._pace
+        pace.is_idle = True  # as it is after ten seconds
+
+        await picks(ports.grpc, 1)
+
+        assert not pace.is_idle
+
+
 async def test_the_admin_port_shows_the_pool(pool_file: Path) -> None:
     async with running(options(pool_file, failure_mode="FailClose")) as (_, ports):
         document = await (await get(ports.admin, "/pool")).json()

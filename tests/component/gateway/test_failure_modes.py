@@ -32,6 +32,7 @@ from tests.fakes.plugins.failing import BrokenProducer, BrokenScreener, LateProd
 
 BODY = b'{"model":"m","prompt":"a"}'
 ONE = "10.0.0.1:8000"
+LONG_PIECE = b"0123456789" * 6300
 BOTH = pytest.mark.parametrize("mode", list(FailureMode))
 
 
@@ -296,6 +297,9 @@ async def test_too_many_streams(mode: FailureMode, others: int, routed: bool) ->
                 assert await exchange.answer() == Answer(
                     kind="request_body", body=piece, streamed=True
                 )
+            await exchange.request_body(LONG_PIECE)
+            cut = [answer.body or b"" for answer in await exchange.answers(2)]
+            assert ([len(each) for each in cut], b"".join(cut)) == ([62_000, 1_000], LONG_PIECE)
             await exchange.request_trailers()
             assert (await exchange.answer()).kind == "request_trailers"
             assert picker.metric("epp_fail_open_total", reason="overload") == 1

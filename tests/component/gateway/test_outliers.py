@@ -33,6 +33,18 @@ async def test_five_errors_in_a_row_cost_an_endpoint_its_traffic() -> None:
         assert picker.metric("epp_ejected_endpoints") == 1
 
 
+async def test_an_endpoint_that_left_is_not_ejected_any_more() -> None:
+    async with running_picker([BAD, GOOD]) as picker:
+        for _ in range(10):
+            await served(picker)
+        assert picker.metric("epp_ejected_endpoints") == 1
+
+        picker.datastore.delete_pod(picker.endpoint(BAD).id.pod_uid)
+
+        assert picker.metric("epp_ejected_endpoints") == 0
+        assert picker.path.outliers.problem is None
+
+
 async def test_a_server_that_never_answers_loses_its_traffic() -> None:
     now = 1000.0
     async with running_picker([BAD, GOOD], now=lambda: now) as picker:
