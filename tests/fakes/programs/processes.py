@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -34,9 +35,23 @@ class PortSource:
         self._next = 12_000 + os.getpid() % 1000 * 20
 
     def take(self) -> int:
-        """A port nobody listens on, never given before."""
-        self._next = self._ports.take("a test", self._next) + 1
-        return self._next - 1
+        """A port nobody listens on, never given before, also not by another process that tests."""
+        while True:
+            port = self._ports.take("a test", self._next)
+            self._next = port + 1
+            if _reserve(port):
+                return port
+
+
+def _reserve(port: int) -> bool:
+    """Whether this process is the first that wants it; what says so to others lasts as long."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mark:
+        try:
+            mark.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        mark.detach()
+    return True
 
 
 class Simulator(Program):
