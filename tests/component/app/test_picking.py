@@ -17,6 +17,7 @@ from epp.app.listeners import BoundPorts
 from epp.app.options import ServeOptions
 from epp.config.built_in import BUILT_IN
 from epp.framework.errors import ConfigError
+from tests.fakes.eventually import eventually
 from tests.fakes.logs import awaitable_logs, until_logged
 from tests.fakes.pickers.applications import (
     answer,
@@ -325,6 +326,31 @@ async def test_the_readmes_configuration_makes_one_prompt_go_round(
         assert len(await picks(ports.grpc)) == 1
     async with running(changed) as (_, ports):
         assert await picks(ports.grpc) == {A, B}
+
+
+async def test_what_a_changed_configuration_learns_of_an_endpoint_goes_with_it(
+    options: ServeOptions, config_file: Path, pool_file: Path
+) -> None:
+    """Pitfall 40, by plugins that came later than the endpoint."""
+    prefixes = "plugins: [{type: prefix-cache-scorer}]\ndataLayer: {injectDefaults: false}"
+
+    async def cached(ports: BoundPorts) -> int:
+        page = await (await get(ports.metrics, "/debug/plugins/state")).json()
+        found: int = page["plugins"]["approx-prefix-cache-producer"]["state"]["totalPods"]
+        return found
+
+    with awaitable_logs() as logs:
+        async with running(options) as (application, ports):
+            write(config_file, prefixes)
+            await until_logged(logs, IN_FORCE)
+            (picked,) = await picks(ports.grpc)
+            before = await cached(ports)
+            left = "gpu-a" if picked == A else "gpu-b"
+            write(pool_file, POOL.replace(f"- {{name: {left}", f"# {left}"))
+            await eventually(lambda: len(application.snapshot().endpoints) == 1)
+            after = await cached(ports)
+
+    assert (before, after) == (1, 0)
 
 
 async def test_the_state_page_lists_every_plugin(options: ServeOptions, config_file: Path) -> None:
