@@ -71,6 +71,25 @@ async def test_a_request_ends_the_idleness_of_scraping(pool_file: Path) -> None:
         assert not pace.is_idle
 
 
+async def test_a_body_that_stops_coming_is_not_waited_for_for_ever(pool_file: Path) -> None:
+    async with (
+        running(options(pool_file, body_idle_timeout=0.05)) as (_, ports),
+        gateway_client(ports.grpc) as client,
+    ):
+        exchange = client.exchange()
+        await exchange.request_headers()
+        await exchange.request_body(BODY[:-1])
+
+        assert (await exchange.answer()).status == 408
+
+
+async def test_the_lateness_of_the_event_loop_is_measured(pool_file: Path) -> None:
+    async with running(options(pool_file)) as (application, _):
+        lag = application._metrics.event_loop_lag_seconds
+
+        await eventually(lambda: lag.value > 0)
+
+
 async def test_the_admin_port_shows_the_pool(pool_file: Path) -> None:
     async with running(options(pool_file, failure_mode="FailClose")) as (_, ports):
         document = await (await get(ports.admin, "/pool")).json()
