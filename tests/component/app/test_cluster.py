@@ -18,6 +18,7 @@ from epp.app.application import Application
 from epp.app.happenings import Watchman
 from epp.app.listeners import BoundPorts
 from epp.app.options import ServeOptions
+from epp.datastore.inference_objective import GROUPS
 from epp.framework.errors import ConfigError
 from epp.gateway.service import SERVICE_NAME
 from epp.kubernetes.events import PoolEventWriter
@@ -27,6 +28,7 @@ from tests.fakes.kubernetes.api import FakeKubeApi
 from tests.fakes.kubernetes.objects import Manifest, inference_pool, pod, pod_status
 from tests.fakes.kubernetes.store import Target
 from tests.fakes.pickers.applications import (
+    BODY,
     TAKING_TURNS,
     answer,
     health,
@@ -37,6 +39,7 @@ from tests.fakes.pickers.applications import (
     running,
 )
 from tests.fakes.pickers.applications import get as get_page
+from tests.fakes.pickers.gateway_client import gateway_client
 from tests.fakes.programs.program import Program
 
 LEASE = {
@@ -320,6 +323,44 @@ async def test_an_invalid_pool_is_a_problem_that_is_shown_while_the_last_one_ser
         assert await picks(ports.grpc) == {"10.0.0.1:8000"}
         metrics = await (await get_page(ports.metrics, "/metrics")).text()
         assert 'epp_pool_problems_total{kind="invalid"} 1' in metrics
+
+
+@pytest.mark.parametrize("group", GROUPS)
+async def test_objectives_of_either_group_give_requests_their_priority(
+    kube: FakeKubeApi, options: ServeOptions, group: str
+) -> None:
+    """Pitfall 39."""
+    kube.restore_definition(group, "inferenceobjectives")
+    await kube.create(inference_pool(8000))
+    await add_pod(kube, "a", "10.0.0.1")
+    await kube.create(
+        {
+            "apiVersion": f"{group}/v1alpha2",
+            "kind": "InferenceObjective",
+            "metadata": {"name": "gold", "namespace": "models"},
+            "spec": {
+                "priority": 7,
+                "poolRef": {"group": "inference.networking.k8s.io", "name": "pool"},
+            },
+        }
+    )
+    series = "llm_d_epp_request_total{"
+
+    async with running(options) as (application, ports), gateway_client(ports.grpc) as client:
+        await until_synced(application)
+
+        async def priorities() -> set[str]:
+            exchange = client.exchange()
+            await exchange.post(BODY, {"x-llm-d-inference-objective": "gold"})
+            await exchange.picked()
+            exchange.cancel()
+            page = await (await get_page(ports.metrics, "/metrics")).text()
+            lines = [line for line in page.splitlines() if line.startswith(series)]
+            return {line.partition('priority="')[2].partition('"')[0] for line in lines}
+
+        async with asyncio.timeout(10):
+            while "7" not in await priorities():
+                pass
 
 
 @pytest.mark.parametrize("flag", [None, "FailOpen"])
