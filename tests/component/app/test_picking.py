@@ -16,7 +16,9 @@ from epp.app.application import Application
 from epp.app.listeners import BoundPorts
 from epp.app.options import ServeOptions
 from epp.config.built_in import BUILT_IN
+from epp.data_layer.connection_budget import connections_within
 from epp.framework.errors import ConfigError
+from epp.support.open_files import open_files_limit
 from tests.fakes.eventually import eventually
 from tests.fakes.logs import awaitable_logs, until_logged
 from tests.fakes.pickers.applications import (
@@ -166,6 +168,23 @@ def test_what_is_no_configuration_at_all_is_refused_at_start(
 def test_a_file_that_is_not_there_is_refused_at_start(pool_file: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml can't be read"):
         Application(options_for_tests(pool_file=pool_file, config_file=pool_file / "none.yaml"))
+
+
+def test_flags_of_scraping_are_in_force(pool_file: Path) -> None:
+    application = Application(
+        options_for_tests(
+            pool_file=pool_file,
+            refresh_metrics_interval=0.2,
+            idle_metrics_interval=3.0,
+            refresh_prometheus_metrics_interval=7.0,
+            metrics_staleness_threshold=9.0,
+        )
+    )
+
+    settings = application._picking.data_layer._settings
+    assert (settings.refresh_seconds, settings.idle_refresh_seconds) == (0.2, 3.0)
+    assert (settings.gauge_refresh_seconds, settings.fresh_seconds) == (7.0, 9.0)
+    assert settings.max_connections == connections_within(open_files_limit())
 
 
 def test_an_alpha_plugin_needs_the_flag(pool_file: Path) -> None:
