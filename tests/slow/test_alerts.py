@@ -46,6 +46,7 @@ HEALTHY = {
     'epp_pool_file_errors_total{kind="entry"}': "0x60",
     "epp_gauge_underflows_total": "0x60",
     "epp_response_phase_errors_total": "0x60",
+    'epp_spans_lost_total{reason="queue-full"}': "0x60",
     'epp_responses_total{code_class="2xx"}': "0+600x60",
     'epp_responses_total{code_class="4xx"}': "0+300x60",
     'epp_responses_total{code_class="5xx"}': "0+1x60",
@@ -95,6 +96,7 @@ SICK: dict[str, dict[str, str]] = {
         'epp_plugins_switched_off_total{plugin_type="t",plugin_name="n"}': "_x5 1x60"
     },
     "EndpointPickerBug": {"epp_response_phase_errors_total": "0x10 1x60"},
+    "EndpointPickerSpansLost": {'epp_spans_lost_total{reason="queue-full"}': "0+1x60"},
     "EndpointPickerOverloaded": {
         'epp_overload_total{signal="streams",outcome="rejected"}': "0+1x60"
     },
