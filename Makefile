@@ -39,7 +39,7 @@ test-grpc: $(VENV)/.dev ## what depends on the transport, once more on grpcio
 	EPP_TEST_TRANSPORT=grpc $(BIN)/python -m pytest tests/component/gateway tests/component/app tests/e2e $(ARGS)
 
 test-slow: $(VENV)/.dev kube-test ## against a real Kubernetes API server, with its outages
-	$(BIN)/python -m pytest -m slow --timeout 300 $(ARGS)
+	$(BIN)/python -m pytest -m slow --timeout 300 $(if $(findstring tests/,$(ARGS)),,tests/slow) $(ARGS)
 
 kube-test: ## build that API server, helm and Prometheus, once; it needs Go and stays in EPP_KUBE_TEST_BIN (~/.cache/epp-kube-test)
 	@tests/kube/build.sh
