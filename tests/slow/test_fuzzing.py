@@ -26,7 +26,7 @@ from tests.h2.conversations import Input, recorded, save
 from tests.h2.mutations import mutated
 from tests.h2.playing import LIMITS, Chaotic, play, without_logs
 
-SECONDS = float(os.environ.get("EPP_FUZZ_SECONDS", "120"))
+SECONDS = float(os.environ.get("EPP_FUZZ_SECONDS", "20"))
 SEED = os.environ.get("EPP_FUZZ_SEED") or secrets.token_hex(4)
 LARGEST_ON_A_SOCKET = 100_000
 
