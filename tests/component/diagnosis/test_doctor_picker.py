@@ -27,7 +27,12 @@ from epp.transport.certificates import CertificatePair, self_signed_pair
 from tests.fakes.certificates import write_pair
 from tests.fakes.doctor_cases import bad, doctor_case, verdicts
 from tests.fakes.page_server import PageServer, answer, page_server
-from tests.fakes.pickers.applications import kubeconfig_for, options_for_tests, running
+from tests.fakes.pickers.applications import (
+    kubeconfig_for,
+    options_for_tests,
+    pool_page,
+    running,
+)
 from tests.fakes.pool_files import MANIFEST
 
 PAGES = Path(__file__).parents[2] / "samples/metrics"
@@ -68,6 +73,12 @@ async def picker(file: Path, **flags: Any) -> AsyncIterator[BoundPorts]:
         yield ports
 
 
+async def until_metrics_are_read(ports: BoundPorts) -> None:
+    async with asyncio.timeout(30):
+        while any(each.get("isStale") for each in (await pool_page(ports.admin))["endpoints"]):  # noqa: ASYNC110 - nothing signals it
+            await asyncio.sleep(0.01)
+
+
 async def examined(
     file: Path, ports: BoundPorts | None, *, asked: DoctorOptions | None = None, **flags: Any
 ) -> list[Finding]:
@@ -81,6 +92,7 @@ async def examined(
 
 async def test_where_all_is_well_nothing_is_found(file: Path) -> None:
     async with picker(file, config_text="") as ports:
+        await until_metrics_are_read(ports)
         findings = await examined(file, ports)
 
     assert bad(findings) == []
