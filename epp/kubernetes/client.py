@@ -16,6 +16,7 @@ import structlog
 from epp import __version__
 from epp.framework.errors import ConfigError
 from epp.kubernetes.answers import CONNECTION_ERRORS, KubeResponse, unreachable
+from epp.kubernetes.connections import Connections
 from epp.kubernetes.credentials import (
     Credentials,
     api_client,
@@ -47,7 +48,7 @@ class KubeClient:
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
         self._authority = credentials.read_authority()
-        self._api: Any = api_client(credentials, f"epp/{__version__}")
+        self._connections = self._connect()
         self._renewals = 0
         self._renewing = asyncio.Lock()
 
@@ -63,7 +64,7 @@ class KubeClient:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._api.close()
+        await self._connections.close()
 
     @asynccontextmanager
     async def request(
@@ -118,34 +119,37 @@ class KubeClient:
         return response
 
     async def _call(self, path: str, method: str, arguments: Mapping[str, Any]) -> Any:
-        api = self._api
+        connections = self._connections
         try:
-            return await api.call_api(path, method, **arguments)
+            return await connections.call(path, method, **arguments)
         except aiohttp.ClientConnectorCertificateError:
-            if not await self._renew_authority(api):
+            if not await self._renew_authority(connections):
                 raise
-        return await self._api.call_api(path, method, **arguments)
+        return await self._connections.call(path, method, **arguments)
 
-    async def _renew_authority(self, seen: Any) -> bool:
+    async def _renew_authority(self, seen: Connections) -> bool:
         """Trust the certificates that are in the CA file now, if these are others.
 
         A cluster rotates its authority under running pods; once for all requests that it met.
         """
         async with self._renewing:
-            if self._api is not seen:
+            if self._connections is not seen:
                 return True
             try:
                 authority = await asyncio.to_thread(self._credentials.read_authority)
                 if authority == self._authority:
                     return False
-                api, self._api = self._api, api_client(self._credentials, f"epp/{__version__}")
+                self._connections = self._connect()
             except ConfigError as error:
                 log.warning("certificate authority can't be renewed", problem=str(error))
                 return False
             self._authority = authority
-            await api.close()
+            await seen.retire()
             log.info("trusting another certificate authority", server=self.server)
             return True
+
+    def _connect(self) -> Connections:
+        return Connections(api_client(self._credentials, f"epp/{__version__}"))
 
     async def _renew(self, seen: int) -> bool:
         """Take the credentials anew, once for all requests that were refused with the same ones."""
