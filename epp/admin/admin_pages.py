@@ -32,7 +32,7 @@ def admin_pages(read_pool: Callable[[], PoolView], *groups: PageGroup) -> web.Ap
     application = web.Application(
         client_max_size=MOST_DRY_RUN_BYTES, middlewares=[refuse_other_hosts, refuse_other_sites]
     )
-    application.router.add_get("/pool", pool, allow_head=False)
+    application.router.add_get("/pool", pool)
     for group in groups:
         group.add_to(application.router)
     application.on_response_prepare.append(add_page_headers)

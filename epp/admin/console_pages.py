@@ -48,9 +48,9 @@ class ConsolePages:
 
     def add_to(self, router: web.UrlDispatcher) -> None:
         """Serve them."""
-        router.add_get("/", self._index, allow_head=False)
-        router.add_get("/console/{name}", self._file, allow_head=False)
-        router.add_get("/configuration", self._configuration, allow_head=False)
+        router.add_get("/", self._index)
+        router.add_get("/console/{name}", self._file)
+        router.add_get("/configuration", self._configuration)
 
     async def _index(self, _request: web.Request) -> web.Response:
         return self._answer(INDEX)

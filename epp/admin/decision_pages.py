@@ -39,9 +39,9 @@ class DecisionPages:
 
     def add_to(self, router: web.UrlDispatcher) -> None:
         """Serve them."""
-        router.add_get("/decisions", self._last, allow_head=False)
+        router.add_get("/decisions", self._last)
         router.add_post("/decisions/dry-run", self._dry_run)
-        router.add_get("/decisions/{request_id:(?s:.+)}", self._of_request, allow_head=False)
+        router.add_get("/decisions/{request_id:(?s:.+)}", self._of_request)
 
     async def _last(self, request: web.Request) -> web.Response:
         if self._decisions is None:

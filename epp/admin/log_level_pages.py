@@ -48,7 +48,7 @@ class LogLevelPages:
 
     def add_to(self, router: web.UrlDispatcher) -> None:
         """Serve it."""
-        router.add_get("/log-level", self._tell, allow_head=False)
+        router.add_get("/log-level", self._tell)
         router.add_put("/log-level", self._change)
         router.add_delete("/log-level", self._put_back)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from epp.admin.access import Access, TooManyReviews, Verdict
 from epp.support.access import ReviewFailed
@@ -46,7 +46,7 @@ class MetricsGuard:
                 "no-token",
                 "this page takes a token: Authorization: Bearer <token>",
             )
-        verb = request.method.lower()
+        verb = _verb_of(request.method)
         try:
             verdict = await self._access.verdict(token, path, verb)
         except TooManyReviews:
@@ -73,6 +73,12 @@ class MetricsGuard:
         elif status is HTTPStatus.SERVICE_UNAVAILABLE:
             headers["Retry-After"] = "5"
         return web.Response(status=status, text=f"{text}\n", headers=headers)
+
+
+def _verb_of(method: str) -> str:
+    """What the right to a request of this method is called."""
+    # Who may read a page may see its head: HEAD is GET without the body.
+    return "get" if method == hdrs.METH_HEAD else method.lower()
 
 
 def bearer_token(request: web.Request) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 
 import msgspec
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from epp.admin.json_answers import json_answer
 from epp.admin.metrics_guard import MetricsGuard
@@ -27,9 +27,9 @@ def metrics_pages(
     """
     pages = _MetricsPages(metrics, plugin_state)
     application = web.Application()
-    application.router.add_get("/metrics", pages.metrics, allow_head=False)
-    application.router.add_get("/debug/plugins/state", pages.plugin_state, allow_head=False)
-    application.router.add_get("/healthz", pages.health, allow_head=False)
+    application.router.add_get("/metrics", pages.metrics)
+    application.router.add_get("/debug/plugins/state", pages.plugin_state)
+    application.router.add_get("/healthz", pages.health)
     if guard is not None:
         guard.add_to(application)
     application.on_response_prepare.append(add_bare_headers)
@@ -44,8 +44,14 @@ class _MetricsPages:
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
         slices, content_type = self._metrics.exposition(request.headers.get("Accept", ""))
-        response = web.StreamResponse(headers={"Content-Type": content_type})
-        if "gzip" in request.headers.get("Accept-Encoding", ""):
+        headers = {"Content-Type": content_type}
+        compresses = "gzip" in request.headers.get("Accept-Encoding", "")
+        if request.method == hdrs.METH_HEAD:
+            # aiohttp's own compression would write the end of an empty body.
+            encoding = {"Content-Encoding": "gzip"} if compresses else {}
+            return web.Response(headers=headers | encoding)
+        response = web.StreamResponse(headers=headers)
+        if compresses:
             response.enable_compression(web.ContentCoding.gzip)
         try:
             await response.prepare(request)

@@ -91,6 +91,18 @@ async def test_browsers_load_nothing_from_elsewhere_and_run_nothing_inline(
     assert response.headers["Cache-Control"] == "no-store"
 
 
+@pytest.mark.parametrize("path", ["/", "/console/console.js", "/pool", "/configuration", "/none"])
+async def test_head_tells_what_get_would_without_the_page(
+    client: aiohttp.ClientSession, path: str
+) -> None:
+    async with client.get(path) as asked, client.head(path) as response:
+        assert await response.read() == b""
+
+    assert response.status == asked.status
+    for name in ("Content-Type", "Content-Length", "Content-Security-Policy"):
+        assert response.headers[name] == asked.headers[name]
+
+
 async def test_the_configuration_in_force_is_told_as_json(client: aiohttp.ClientSession) -> None:
     async with client.get("/configuration") as response:
         document = await response.json()

@@ -237,6 +237,15 @@ async def test_there_is_one_dry_run_at_a_time(picker: Decided) -> None:
         assert (await port.dry_run({"body": COMPLETION}))[0] == 200
 
 
+async def test_head_tells_what_get_would(picker: Decided, port: Port) -> None:
+    picker.decide(incoming(headers={"x-request-id": "r"}))
+
+    for path, status in (("/decisions", 200), ("/decisions/r", 200), ("/decisions/none", 404)):
+        async with port.session.head(path) as response:
+            assert response.status == status
+            assert response.content_type == "application/json"
+
+
 async def test_dry_runs_are_only_posted_and_decisions_only_read(port: Port) -> None:
     async with port.session.post("/decisions") as response:
         assert response.status == 405

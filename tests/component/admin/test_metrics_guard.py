@@ -140,6 +140,21 @@ async def test_one_page_is_one_right_however_it_is_written(
     assert (await scraper.get(None, path=path))[0] == 401
 
 
+@pytest.mark.parametrize("path", PAGES)
+async def test_the_head_of_a_page_is_for_those_who_may_read_the_page(
+    scraper: Scraper, kube: FakeKubeApi, path: str
+) -> None:
+    statuses = []
+    for token in (READER, OTHER, "made-up"):
+        headers = {"Authorization": f"Bearer {token}"}
+        async with scraper.session.head(path, headers=headers) as response:
+            statuses.append(response.status)
+    async with scraper.session.head(path) as response:
+        statuses.append(response.status)
+
+    assert statuses == [200, 403, 401, 401]
+
+
 async def test_probes_need_no_token(scraper: Scraper, kube: FakeKubeApi) -> None:
     kube.forbid("create", "tokenreviews")
 

@@ -32,6 +32,8 @@ STATE = {
     },
 }
 
+OF_THE_BODY = {"Content-Length", "Transfer-Encoding", "Date"}
+
 
 @pytest.fixture
 def metrics() -> Metrics:
@@ -64,11 +66,45 @@ async def test_plugin_states_are_told_as_json(client: aiohttp.ClientSession) -> 
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/debug/plugins/state", "/healthz"])
-@pytest.mark.parametrize("method", ["POST", "DELETE", "HEAD"])
-async def test_only_get_is_allowed(client: aiohttp.ClientSession, path: str, method: str) -> None:
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+async def test_only_get_and_head_are_allowed(
+    client: aiohttp.ClientSession, path: str, method: str
+) -> None:
     async with client.request(method, path) as response:
         assert response.status == 405
-        assert response.headers["Allow"] == "GET"
+        assert response.headers["Allow"] == "GET,HEAD"
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/debug/plugins/state", "/healthz"])
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+async def test_head_tells_what_get_would_without_the_page(
+    client: aiohttp.ClientSession, path: str, encoding: str
+) -> None:
+    heads = []
+    for method in ("GET", "HEAD"):
+        async with client.request(method, path, headers={"Accept-Encoding": encoding}) as response:
+            body = await response.read()
+        told = {name.title(): value for name, value in response.headers.items()}
+        heads.append((response.status, {k: v for k, v in told.items() if k not in OF_THE_BODY}))
+        assert bool(body) == (method == "GET")
+
+    assert heads[0] == heads[1]
+
+
+@pytest.mark.parametrize("encoding", [b"identity", b"gzip"])
+async def test_connections_go_on_after_head(server: HttpPort, encoding: bytes) -> None:
+    port = await server.start()
+    both = b"HEAD /metrics HTTP/1.1\r\nHost: a\r\nAccept-Encoding: %b\r\n\r\n" % encoding
+    both += b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(both)
+    answers = await reader.read()
+    writer.close()
+
+    head, _, next_answer = answers.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert next_answer.startswith(b"HTTP/1.1 200 ")
+    assert next_answer.endswith(b"\r\n\r\nok\n")
 
 
 async def test_health_is_ok(client: aiohttp.ClientSession) -> None:
@@ -184,6 +220,20 @@ async def test_other_work_has_its_turn_however_many_scrape_at_once() -> None:
     await server.stop()
     assert set(pages) == {b"# a slice\n" * 5}
     assert sorted(set(metrics.turns_at_slice)) == metrics.turns_at_slice
+
+
+async def test_no_page_is_made_for_head() -> None:
+    metrics = MetricsInSlices()
+    server = HttpPort(metrics_pages(metrics, dict), "127.0.0.1", 0, port_flag="--metrics-port")
+    port = await server.start()
+
+    async with (
+        aiohttp.ClientSession() as session,
+        session.head(f"http://127.0.0.1:{port}/metrics") as response,
+    ):
+        assert response.status == 200
+    await server.stop()
+    assert metrics.turns_at_slice == []
 
 
 async def test_a_scraper_that_leaves_early_does_no_harm(
