@@ -67,7 +67,8 @@ class Views:
     def standing(self) -> Standing:
         """What may be told beside the pool when it changes."""
         snapshot, cluster = self._datastore.snapshot(), self._follower.cluster
-        is_ejected = self._outliers.is_ejected
+        # A probe that fails ejects once more, which is no other happening.
+        is_distrusted = self._outliers.is_distrusted
         knows_pool = snapshot.synced and snapshot.pool is not None
         return Standing(
             plan=self._picking.plan,
@@ -75,7 +76,7 @@ class Views:
             pool_problem=None if cluster is None else cluster.pool_rejection,
             endpoints=len(snapshot.endpoints) if knows_pool else None,
             ejected=frozenset(
-                endpoint.address for endpoint in snapshot.endpoints if is_ejected(endpoint)
+                endpoint.address for endpoint in snapshot.endpoints if is_distrusted(endpoint)
             ),
             leads=self._follower.leads,
         )

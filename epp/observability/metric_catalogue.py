@@ -340,7 +340,7 @@ ENDPOINT_EJECTIONS = CounterSpec(
 )
 EJECTED_ENDPOINTS = GaugeSpec(
     name="epp_ejected_endpoints",
-    help="[ALPHA] Endpoints that are ejected, or probed with single requests after an ejection.",
+    help="[ALPHA] Endpoints that are left out: their ejection lasts, or one request probes them.",
 )
 CONFIG_RELOADS = CounterSpec(
     name="epp_config_reloads_total",

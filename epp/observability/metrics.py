@@ -82,7 +82,7 @@ class Metrics:
         self.ready = build.gauge(catalogue.READY).labels(())
         self._endpoint_errors = build.counter(catalogue.ENDPOINT_ERRORS)
         self._endpoint_ejections = build.counter(catalogue.ENDPOINT_EJECTIONS).labels(())
-        self.ejected_endpoints = build.gauge(catalogue.EJECTED_ENDPOINTS).labels(())
+        self._ejected: Callable[[], int] = lambda: 0
         self.cluster = ClusterMetrics(build, now)
         self._left: set[tuple[str, ...]] = set()
         self._deprecated_twins = deprecated_twins
@@ -97,6 +97,7 @@ class Metrics:
         self._families = self._shown(
             build.families,
             Computed(catalogue.UNMATCHED_PODS, lambda: {(): unmatched_pods()}),
+            Computed(catalogue.EJECTED_ENDPOINTS, lambda: {(): self._ejected()}),
             Computed(catalogue.ASYNCIO_TASKS, lambda: {(): tasks()}),
             Computed(
                 catalogue.SPANS_LOST,
@@ -145,6 +146,10 @@ class Metrics:
     def endpoint_ejected(self) -> None:
         """An endpoint answered with errors again and again and gets no requests for a while."""
         self._endpoint_ejections.inc()
+
+    def show_ejected(self, count: Callable[[], int]) -> None:
+        """Ask `count`, whenever the page is written, how many endpoints are ejected."""
+        self._ejected = count
 
     def terminated(self, cause: TerminationCause) -> None:
         """A request that had an endpoint is over."""

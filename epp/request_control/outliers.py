@@ -50,6 +50,10 @@ class _Record:
     has_probe: bool = False
     """Whether a request is under way to an endpoint whose ejection is over."""
 
+    def is_left_out(self, now: float) -> bool:
+        """Whether the ejection lasts, or a probe is under way."""
+        return self.until is not None and (self.until > now or self.has_probe)
+
 
 class OutlierMemory:
     """What the endpoints' last answers were, as far as they were errors."""
@@ -68,7 +72,8 @@ class OutlierMemory:
         self._records: dict[EndpointState, _Record] = {}
         """Only of endpoints that have answered with errors since they last answered well."""
         self._out = 0
-        """How many of them are ejected or being probed."""
+        """How many of them were ejected and have not answered well since."""
+        metrics.show_ejected(self._ejected)
 
     def among(self, candidates: Sequence[Endpoint]) -> Sequence[Endpoint]:
         """The candidates without those that are ejected; costs nothing while none is."""
@@ -80,7 +85,7 @@ class OutlierMemory:
             for index, endpoint in enumerate(candidates)
             if (record := self._records.get(endpoint.state)) is not None
             and record.until is not None
-            and (record.until > now or record.has_probe)
+            and record.is_left_out(now)
         ]
         allowed = int(len(candidates) * self._settings.largest_share)
         # Whose ejection ends first comes back first.
@@ -90,7 +95,12 @@ class OutlierMemory:
         return [each for index, each in enumerate(candidates) if index not in left_out]
 
     def is_ejected(self, endpoint: Endpoint) -> bool:
-        """Whether `endpoint` is ejected, or probed with single requests after an ejection."""
+        """Whether `endpoint` gets no requests: its ejection lasts, or a single one probes it."""
+        record = self._records.get(endpoint.state)
+        return record is not None and record.is_left_out(self._now())
+
+    def is_distrusted(self, endpoint: Endpoint) -> bool:
+        """Whether `endpoint` was ejected and has not answered well since."""
         record = self._records.get(endpoint.state)
         return record is not None and record.until is not None
 
@@ -101,6 +111,8 @@ class OutlierMemory:
             return None
         present = self._present()
         ejected = [endpoint.address for endpoint in present if self.is_ejected(endpoint)]
+        if not ejected:
+            return None
         more = len(ejected) - MOST_NAMED
         names = ", ".join([*ejected[:MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])
         return f"{len(ejected)} of {len(present)} endpoints are ejected: {names}"
@@ -127,7 +139,7 @@ class OutlierMemory:
         for endpoint in endpoints:
             record = self._records.pop(endpoint.state, None)
             if record is not None and record.until is not None:
-                self._count_out(-1)
+                self._out -= 1
 
     def _failed(self, endpoint: Endpoint, record: _Record | None) -> None:
         settings = self._settings
@@ -145,7 +157,7 @@ class OutlierMemory:
         if record.until is not None and not is_probe:
             return  # the answer to a request that was sent before the ejection
         if record.until is None:
-            self._count_out(1)
+            self._out += 1
             log.warning(
                 "endpoint ejected: it answers with errors, or not at all", endpoint=endpoint.address
             )
@@ -157,12 +169,12 @@ class OutlierMemory:
     def _worked(self, endpoint: Endpoint, record: _Record) -> None:
         del self._records[endpoint.state]
         if record.until is not None:
-            self._count_out(-1)
+            self._out -= 1
             log.info("endpoint works again", endpoint=endpoint.address)
 
-    def _count_out(self, change: int) -> None:
-        self._out += change
-        self._metrics.ejected_endpoints.set(self._out)
+    def _ejected(self) -> int:
+        now = self._now()
+        return sum(record.is_left_out(now) for record in self._records.values())
 
 
 def is_error(status: int) -> bool:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +29,10 @@ class Memory:
             self.memory.picked(endpoint)
             self.memory.ended(endpoint, status)
 
+    @property
+    def ejected(self) -> float:
+        return value_of(self.metrics, "epp_ejected_endpoints")
+
     def left_out(self, candidates: Sequence[Endpoint] = POOL) -> set[Endpoint]:
         return set(candidates) - set(self.memory.among(candidates))
 
@@ -49,7 +52,7 @@ def test_five_errors_in_a_row_eject_an_endpoint() -> None:
     memory.answers(A, 503)
 
     assert memory.left_out() == {A}
-    assert memory.metrics.ejected_endpoints.value == 1
+    assert memory.ejected == 1
 
 
 def test_errors_are_counted_by_endpoint_whether_or_not_anybody_is_ejected() -> None:
@@ -99,7 +102,7 @@ def test_after_the_ejection_one_request_at_a_time_probes_the_endpoint() -> None:
     memory.memory.ended(A, 200)
 
     assert memory.memory.among(POOL) is POOL
-    assert memory.metrics.ejected_endpoints.value == 0
+    assert memory.ejected == 0
 
 
 def test_a_probe_that_fails_doubles_the_ejection_up_to_its_limit() -> None:
@@ -147,7 +150,7 @@ def test_errors_of_an_endpoint_that_has_left_are_nobodys() -> None:
 
     memory.answers(A, *[503] * 6)
 
-    assert memory.metrics.ejected_endpoints.value == 0
+    assert memory.ejected == 0
     assert memory.left_out() == set()
 
 
@@ -176,7 +179,7 @@ def test_whatever_happens_half_stays_and_success_brings_everybody_back(
         memory.answers(endpoint, 200)
 
     assert memory.memory.among(POOL) is POOL
-    assert memory.metrics.ejected_endpoints.value == pytest.approx(0)
+    assert memory.ejected == 0
 
 
 def test_who_is_ejected_is_told_until_it_works_again() -> None:
@@ -192,6 +195,32 @@ def test_who_is_ejected_is_told_until_it_works_again() -> None:
     memory.answers(A, 200)
     assert memory.memory.problem is None
     assert not memory.memory.is_ejected(A)
+    assert not memory.memory.is_distrusted(A)
+
+
+def test_nobody_is_told_to_be_ejected_once_the_time_is_over_though_no_request_comes() -> None:
+    memory = Memory()
+    memory.answers(A, *[503] * 5)
+    memory.now += 4.9
+    assert (memory.ejected, memory.memory.is_ejected(A)) == (1, True)
+
+    memory.now += 0.1
+
+    assert (memory.ejected, memory.memory.is_ejected(A)) == (0, False)
+    assert memory.memory.problem is None
+    assert memory.memory.is_distrusted(A)
+
+
+def test_an_endpoint_counts_as_ejected_while_a_request_probes_it() -> None:
+    memory = Memory()
+    memory.answers(A, *[503] * 5)
+    memory.now += 5.0
+
+    memory.memory.picked(A)
+    assert (memory.ejected, memory.memory.is_ejected(A)) == (1, True)
+
+    memory.memory.ended(A, 0)
+    assert (memory.ejected, memory.memory.is_ejected(A)) == (0, False)
 
 
 def test_of_many_that_are_ejected_the_first_are_named() -> None:
