@@ -173,6 +173,8 @@ class OutlierMemory:
             log.info("endpoint works again", endpoint=endpoint.address)
 
     def _ejected(self) -> int:
+        if not self._out:
+            return 0
         now = self._now()
         return sum(record.is_left_out(now) for record in self._records.values())
 
