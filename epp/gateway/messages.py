@@ -24,6 +24,18 @@ SUBSET_NAMESPACE = "envoy.lb.subset_hint"
 SUBSET_KEY = "x-gateway-destination-endpoint-subset"
 _ATTRIBUTES_NAMESPACE = "envoy.filters.http.ext_proc"
 _UPSTREAM_ADDRESS = "upstream.address"
+_CODE_DETAILS = "response.code_details"
+_DETAILS_OF_ENDPOINTS = (
+    "via_upstream",
+    "upstream_",
+    "late_upstream_reset",
+    "response_timeout",
+    "stream_idle_timeout",
+    "max_duration_timeout",
+)
+"""How Envoy's details of an endpoint's answer begin, and of one that its silence or loss led to."""
+_OVERFLOW = "overflow"
+"""In the details where a circuit breaker let nothing through."""
 _SOME_TRACE = b"?" * 55
 """As long as every `traceparent`, and not to be found in anything else that is sent."""
 
@@ -75,6 +87,16 @@ def served_endpoint(message: wire.ProcessingRequest) -> str | None:
         if isinstance(address, str) and address:
             return address
     return None
+
+
+def is_gateways_own(message: wire.ProcessingRequest) -> bool:
+    """Whether the gateway says that it made this response, and no endpoint had a part in it."""
+    if _ATTRIBUTES_NAMESPACE not in message.attributes:
+        return False
+    details = _plain(message.attributes[_ATTRIBUTES_NAMESPACE], _CODE_DETAILS)
+    if not isinstance(details, str) or not details:
+        return False
+    return _OVERFLOW in details or not details.startswith(_DETAILS_OF_ENDPOINTS)
 
 
 def _plain(struct: Struct, key: str) -> object:

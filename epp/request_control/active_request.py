@@ -38,6 +38,7 @@ class ActiveRequest:
         "first_byte_at",
         "hooks",
         "hooks_running",
+        "is_answered_by_gateway",
         "metrics",
         "note",
         "parser",
@@ -87,6 +88,8 @@ class ActiveRequest:
         self.unseen_states: deque[InferenceResponse] | None = None
         """Response states the body hooks have yet to see."""
         self.hooks_running = False
+        self.is_answered_by_gateway = False
+        """Whether the response is an error that the gateway made without an endpoint's doing."""
         self.answered_at: float | None = None
         self.metrics: RequestMetrics | None = None
         self.response_started_at = 0.0

@@ -46,7 +46,8 @@ class Completion:
             silent_for = 0.0
             if cause is TerminationCause.CLIENT_DISCONNECT and not response.started:
                 silent_for = self._now() - (active.answered_at or active.received_at)
-            self._outliers.ended(endpoint, response.status, silent_for=silent_for)
+            status = 0 if active.is_answered_by_gateway else response.status
+            self._outliers.ended(endpoint, status, silent_for=silent_for)
             if endpoint.id != first.id:
                 # Retried elsewhere: nothing is known of the first, but it is not being probed.
                 self._outliers.ended(first, 0)

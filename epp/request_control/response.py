@@ -91,12 +91,17 @@ class ResponsePhase:
         served: str | None,
         metadata: Mapping[str, Mapping[str, MetadataValue]],
         policy: BodyPolicy,
+        is_gateways_own: bool = False,
     ) -> dict[str, bytes | None]:
-        """Take the response headers; gives the changes to answer with."""
+        """Take the response headers; gives the changes to answer with.
+
+        `is_gateways_own`: the gateway made this error, and no endpoint had a part in it.
+        """
         active, context = self._active, self._context
         if active is None:
             return headers_of_ours(context.settings, None)
         self._credit(active, served)
+        active.is_answered_by_gateway = is_gateways_own
         active.response_started_at = context.now()
         media_type = (headers.get("content-type") or "").lower()
         streaming = is_streaming(media_type, active)

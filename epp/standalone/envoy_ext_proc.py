@@ -28,8 +28,9 @@ def ext_proc_filter(
             "forwarding_namespaces": {"untyped": ["envoy.lb", "envoy.lb.subset_hint"]},
         },
         "request_attributes": ["request.id", "source.address"],
-        # ORIGINAL_DST puts no served endpoint into the metadata; this says who served.
-        "response_attributes": ["upstream.address"],
+        # ORIGINAL_DST puts no served endpoint into the metadata; the address says who served, and
+        # the details tell an endpoint's errors from Envoy's own.
+        "response_attributes": ["upstream.address", "response.code_details"],
     }
     config |= _fail_open() if fail_open else _fail_close()
     if not response_bodies:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from epp.standalone.envoy_clusters import Address
+from epp.standalone.envoy_clusters import PICKED, Address
 from tests.fakes.programs.load import Load
 from tests.fakes.programs.processes import MODEL, PortSource
 from tests.fakes.programs.program import wait_until
@@ -144,6 +144,38 @@ def test_a_picked_endpoint_that_refuses_connections(
 
     assert [answer.status_code for answer in answers] == [503, 503]
     wait_for_nothing_in_flight(stack)
+
+
+ENDPOINT_ERRORS = "epp_endpoint_errors_total"
+SHUT = {f"upstream.maintenance_mode.{PICKED}": 100}
+
+
+@both_modes
+def test_errors_that_envoy_makes_by_itself_are_no_endpoints(
+    make_stack: MakeStack, fail_open: bool
+) -> None:
+    stack = make_stack(fail_open=fail_open, runtime=SHUT)
+
+    answers = [complete(stack), httpx.get(f"{stack.url}/v1/models")]
+
+    assert [answer.status_code for answer in answers] == [503, 503]
+    details = '"details":"maintenance_mode"'
+    wait_until(lambda: details in stack.access_log.read_text(), "Envoy's word for it")
+    wait_for_nothing_in_flight(stack)
+    assert 'epp_responses_total{code_class="5xx"} 2' in stack.picker.metrics()
+    assert stack.picker.value_of(ENDPOINT_ERRORS) == 0
+
+
+@both_modes
+def test_a_model_server_that_can_not_be_reached_is_at_fault(
+    make_stack: MakeStack, ports: PortSource, fail_open: bool
+) -> None:
+    stack = make_stack(servers=[Address("127.0.0.1", ports.take())], fail_open=fail_open)
+
+    complete(stack)
+
+    wait_for_nothing_in_flight(stack)
+    assert stack.picker.value_of(ENDPOINT_ERRORS) == 1
 
 
 def test_a_model_server_that_dies_before_it_answers(

@@ -33,6 +33,23 @@ async def test_five_errors_in_a_row_cost_an_endpoint_its_traffic() -> None:
         assert picker.metric("epp_ejected_endpoints") == 1
 
 
+async def test_errors_that_the_gateway_made_by_itself_are_no_endpoints() -> None:
+    async with running_picker([BAD, GOOD]) as picker:
+        for _ in range(12):
+            exchange = picker.exchange()
+            await exchange.post(BODY)
+            await exchange.picked()
+            details = {"envoy.filters.http.ext_proc": {"response.code_details": "maintenance_mode"}}
+            await exchange.response_headers({":status": "503"}, end=True, attributes=details)
+            await exchange.answer()
+            await exchange.half_close()
+            await picker.settled()
+
+        assert picker.metric("epp_endpoint_errors_total") == 0
+        assert picker.metric("epp_endpoint_ejections_total") == 0
+        assert picker.metric("epp_responses_total", code_class="5xx") == 12
+
+
 async def test_an_endpoint_that_left_is_not_ejected_any_more() -> None:
     async with running_picker([BAD, GOOD]) as picker:
         for _ in range(10):

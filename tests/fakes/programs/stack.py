@@ -23,9 +23,15 @@ class PickersBehindEnvoy(ABC):
     """Pickers, and Envoy in front of them. A context that ends them all."""
 
     def __init__(
-        self, folder: Path, ports: PortSource, pickers: Sequence[Picker], **settings: Any
+        self,
+        folder: Path,
+        ports: PortSource,
+        pickers: Sequence[Picker],
+        runtime: Mapping[str, Any] = MappingProxyType({}),
+        **settings: Any,
     ) -> None:
-        """`settings`: those of Envoy that are not about addresses of these processes."""
+        """`settings`: those of Envoy that are not about addresses of these processes; `runtime`
+        are Envoy's runtime values."""
         self.pickers = list(pickers)
         listener, admin = Address(LOOPBACK, ports.take()), Address(LOOPBACK, ports.take())
         of_envoy = EnvoySettings(
@@ -34,7 +40,9 @@ class PickersBehindEnvoy(ABC):
             pickers=tuple(picker.ext_proc for picker in self.pickers),
             **settings,
         )
-        bootstrap = ["--config-yaml", json.dumps(envoy_bootstrap(of_envoy))]
+        layer = {"name": "static", "static_layer": dict(runtime)}
+        document = envoy_bootstrap(of_envoy) | {"layered_runtime": {"layers": [layer]}}
+        bootstrap = ["--config-yaml", json.dumps(document)]
         self.gateway = Gateway("envoy", folder, bootstrap, listener=listener, admin=admin)
 
     @property
@@ -93,6 +101,7 @@ class Stack(PickersBehindEnvoy):
         has_pool_file: bool = True,
         response_bodies: bool = True,
         tls: bool = False,
+        runtime: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """`pool`: the endpoints to begin with, where they are not all of `servers`.
 
@@ -120,6 +129,7 @@ class Stack(PickersBehindEnvoy):
             max_request_body_bytes=max_request_body_bytes,
             response_bodies=response_bodies,
             epp_tls=tls,
+            runtime=runtime,
         )
 
     def _wait_for_pickers(self) -> None:

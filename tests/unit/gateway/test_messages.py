@@ -55,3 +55,35 @@ def test_served_endpoint_of_metadata_wins_over_the_attribute() -> None:
         {"x-gateway-destination-endpoint-served": "10.0.0.2:80"}
     )
     assert messages.served_endpoint(message) == "10.0.0.2:80"
+
+
+@pytest.mark.parametrize(
+    ("details", "own"),
+    [
+        ("via_upstream", False),
+        ("upstream_reset_before_response_started{remote_connection_failure|refused}", False),
+        ("upstream_response_timeout", False),
+        ("response_timeout", False),
+        ("stream_idle_timeout", False),
+        ("upstream_reset_before_response_started{overflow}", True),
+        ("no_healthy_upstream", True),
+        ("maintenance_mode", True),
+        ("cluster_not_found", True),
+        ("fault_filter_abort", True),
+        ("", False),
+        (7, False),
+    ],
+)
+def test_errors_that_no_endpoint_had_a_part_in_are_the_gateways(
+    details: str | float, own: bool
+) -> None:
+    message = wire.ProcessingRequest()
+    message.attributes["envoy.filters.http.ext_proc"].update({"response.code_details": details})
+    assert messages.is_gateways_own(message) is own
+
+
+def test_an_error_that_nothing_is_said_of_is_an_endpoints() -> None:
+    message = wire.ProcessingRequest()
+    assert not messages.is_gateways_own(message)
+    message.attributes["envoy.filters.http.ext_proc"].update({"upstream.address": "10.0.0.1:80"})
+    assert not messages.is_gateways_own(message)
