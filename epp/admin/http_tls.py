@@ -21,6 +21,7 @@ from epp.transport.certificates import (
     CertificatePair,
     load_pair,
 )
+from epp.transport.guarded_tls import GuardedContext
 from epp.transport.native.tls import load_into
 
 CERT_DIR_FLAG = "--metrics-cert-dir"
@@ -108,7 +109,7 @@ def _read_client_ca(path: Path) -> str:
 
 
 def _context(material: _Material) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = GuardedContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= (
         ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION

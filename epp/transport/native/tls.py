@@ -8,6 +8,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from epp.framework.errors import ConfigError
+from epp.transport.guarded_tls import GuardedContext
 
 if TYPE_CHECKING:
     from epp.transport.certificates import CertificatePair
@@ -48,7 +49,7 @@ class ServerTls:
 
 
 def _new_context() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = GuardedContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION  # RFC 9113 §9.2.1
     context.set_alpn_protocols(["h2"])
     return context
