@@ -6,6 +6,7 @@ import pytest
 
 from tests.helm.chart import Refused, Values, rendered_chart
 from tests.helm.values import MATCH, router
+from tests.kube.installation import flags_of
 
 pytestmark = pytest.mark.slow
 
@@ -41,6 +42,11 @@ REFUSED = {
         **router(),
         "provider": {"name": "gke", "gke": {"preferredBackends": {"enabled": True}}},
     },
+    "'/router/epp/flags': additional properties 'decision-timout' not allowed": router(
+        epp={"flags": {"decision-timout": "2s"}}
+    ),
+    "'lora-info-metric' not allowed": router(epp={"flags": {"lora-info-metric": "a"}}),
+    "/router/epp/flags/v": router(epp={"flags": {"v": {"a": 1}}}),
     "router.inferencePool.name": router(epp={"flags": {"pool-name": "x"}}),
     "router.metricsPort": router(epp={"flags": {"metrics-port": 1}}),
     "router.modelServers.protocol: grpc: no parser reads gRPC": router(
@@ -87,3 +93,11 @@ def test_what_can_not_be_meant_is_refused_by_name(named: str, refused: Values) -
         rendered_chart("llama", "models", refused)
 
     assert named in str(caught.value)
+
+
+def test_flags_of_the_reference_that_have_no_effect_here_are_not_refused() -> None:
+    flags = {"zap-devel": True, "zap-encoder": "json", "enable-pprof": False, "v": 4}
+
+    manifests = rendered_chart("llama", "models", router(epp={"flags": flags}))
+
+    assert {"--zap-devel=true", "--v=4"} <= set(flags_of(manifests))
