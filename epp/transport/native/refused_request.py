@@ -11,7 +11,7 @@ from epp.transport.streams import Outlet, StatusCode, StreamHandler
 
 if TYPE_CHECKING:
     from epp.transport.native.request_head import RequestHead
-    from epp.transport.native.stream_table import StreamTable
+    from epp.transport.native.stream_owner import StreamOwner
 
 _TEXTS = {
     405: b"this port speaks gRPC: the method has to be POST\n",
@@ -25,8 +25,8 @@ class RefusedRequest(Stream):
 
     __slots__ = ("_has_body", "_status")
 
-    def __init__(self, stream_id: int, table: StreamTable, head: RequestHead) -> None:
-        super().__init__(stream_id, table, head, _NOBODY)
+    def __init__(self, stream_id: int, owner: StreamOwner, head: RequestHead) -> None:
+        super().__init__(stream_id, owner, head, _NOBODY)
         self._status = head.refusal
         self._has_body = head.has_body
 
@@ -41,7 +41,7 @@ class RefusedRequest(Stream):
     def receive_end(self) -> None:
         """Answer."""
         super().receive_end()
-        outbox = self._table.outbox
+        outbox = self._owner.outbox
         is_first = outbox.is_first_block()
         outbox.control(plain_head(self.stream_id, self._status, is_first, not self._has_body))
         self._has_head = True
@@ -54,7 +54,7 @@ class RefusedRequest(Stream):
 
     def _send_end(self, end: StreamEnd) -> None:
         if self._has_head:
-            self._table.outbox.data(self, (), 0, end_stream=True)
+            self._owner.outbox.data(self, (), 0, end_stream=True)
 
 
 def _nothing(outlet: Outlet) -> StreamHandler:

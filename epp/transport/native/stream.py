@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import structlog
 
 from epp.transport.message_generators import close_generator
-from epp.transport.native.frames import DEFAULT_FRAME_BYTES, LARGEST_WINDOW, ErrorCode, StreamFault
+from epp.transport.native.frames import (
+    DEFAULT_FRAME_BYTES,
+    LARGEST_WINDOW,
+    ErrorCode,
+    StreamFault,
+    window_update,
+)
 from epp.transport.native.messages import MessageReader
 from epp.transport.native.outbox import Buffer, Timer
 from epp.transport.native.responses import response_head, trailers, trailers_only
@@ -18,7 +24,7 @@ from epp.transport.streams import StatusCode, StreamHandler
 if TYPE_CHECKING:
     from epp.transport.native.methods import StreamMethod
     from epp.transport.native.request_head import RequestHead
-    from epp.transport.native.stream_table import StreamTable
+    from epp.transport.native.stream_owner import StreamOwner
 
 log = structlog.get_logger(__name__)
 
@@ -42,9 +48,9 @@ class Stream:
         "_largest_at_once",
         "_method",
         "_opened_at",
+        "_owner",
         "_queue",
         "_reader",
-        "_table",
         "deadline",
         "is_over",
         "peer_is_done",
@@ -54,30 +60,25 @@ class Stream:
     )
 
     def __init__(
-        self, stream_id: int, table: StreamTable, head: RequestHead, method: StreamMethod
+        self, stream_id: int, owner: StreamOwner, head: RequestHead, method: StreamMethod
     ) -> None:
         self.stream_id = stream_id
-        self.send_window = table.outbox.initial_window
-        self.receive_window = table.limits.receive_window
+        self.send_window = owner.outbox.initial_window
+        self.receive_window = owner.limits.receive_window
         self.is_over = False
         self.peer_is_done = False
         self.deadline: Timer | None = None
-        self._table = table
+        self._owner = owner
         self._method = method
         self._content_left = head.content_length
-        self._reader = MessageReader(method.limits, table.held, head.is_identity)
-        self._queue = SendQueue(table.held, method.limits.max_send_bytes)
+        self._reader = MessageReader(method.limits, owner.held, head.is_identity)
+        self._queue = SendQueue(owner.held, method.limits.max_send_bytes)
         limit = method.limits.max_send_bytes
         self._largest_at_once = DEFAULT_FRAME_BYTES if limit is None else limit
         self._has_head = False
         self._end: StreamEnd | None = None
         self._handler: StreamHandler | None = None
         self._opened_at = method.opened()
-
-    @property
-    def is_blocked(self) -> bool:
-        """Whether something is queued that the peer does not take now."""
-        return bool(self._queue)
 
     def start(self) -> None:
         """Make the handler."""
@@ -97,11 +98,11 @@ class Stream:
             and len(messages) == 1
             and not self._queue
             and len(messages[0]) <= self._largest_at_once
-            and self._table.outbox.message(self, messages[0])
+            and self._owner.outbox.message(self, messages[0])
         ):
             return
         self._queue.put(messages)
-        self._table.outbox.ready(self)
+        self._owner.outbox.ready(self)
 
     def close(self, code: StatusCode = StatusCode.OK, message: str = "") -> None:
         """End the stream once everything queued has gone out."""
@@ -154,7 +155,16 @@ class Stream:
         if self.send_window > LARGEST_WINDOW:
             raise StreamFault(self.stream_id, ErrorCode.FLOW_CONTROL_ERROR, "a window over 2^31-1")
         if self._queue and self.send_window > 0:
-            self._table.outbox.ready(self)
+            self._owner.outbox.ready(self)
+
+    def return_credit(self) -> None:
+        """Let the peer send as much as at first, unless it does not read our answers."""
+        if self._queue or self.peer_is_done or self.is_over:
+            return
+        owner = self._owner
+        full = owner.limits.receive_window
+        owner.outbox.control(window_update(self.stream_id, full - self.receive_window))
+        self.receive_window = full
 
     def write_turn(self) -> bool:
         """Write one DATA frame of what is queued; whether another one could follow."""
@@ -173,8 +183,8 @@ class Stream:
             return self.send_window > 0
         if self._end is not None:
             self._finish()
-        elif self.receive_window < self._table.low_water:
-            self._table.return_credit(self)
+        elif self.receive_window < self._owner.low_water:
+            self.return_credit()
         return False
 
     def fail(self, code: StatusCode, message: str) -> None:
@@ -195,7 +205,7 @@ class Stream:
 
     def _write_frame(self) -> Exception | None:
         """Write what fits in one frame; returns what a generator raised behind that."""
-        outbox = self._table.outbox
+        outbox = self._owner.outbox
         room = max(0, min(DEFAULT_FRAME_BYTES, outbox.window, self.send_window))
         parts: list[Buffer] = []
         failure = None
@@ -211,7 +221,7 @@ class Stream:
 
     def _send_head(self) -> None:
         self._has_head = True
-        outbox = self._table.outbox
+        outbox = self._owner.outbox
         outbox.control(response_head(self.stream_id, outbox.is_first_block()))
 
     def _finish(self) -> None:
@@ -219,11 +229,11 @@ class Stream:
         assert self._end is not None
         self._send_end(self._end)
         if not self.peer_is_done:
-            self._table.not_wanted(self)
+            self._owner.not_wanted(self)
         self._over(self._end.code)
 
     def _send_end(self, end: StreamEnd) -> None:
-        outbox = self._table.outbox
+        outbox = self._owner.outbox
         if self._has_head:
             outbox.control(trailers(self.stream_id, *end))
         else:
@@ -239,7 +249,7 @@ class Stream:
             self.deadline.cancel()
             self.deadline = None
         self._method.closed(code, self._opened_at)
-        self._table.release(self)
+        self._owner.release(self)
 
     def _handler_failed(self, error: Exception) -> None:
         values = self._handler.log_values() if self._handler is not None else {}

@@ -19,7 +19,7 @@ from epp.transport.native.header_assembly import HeaderBlock, unpadded
 from epp.transport.native.header_blocks import HeaderBlocks
 from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.methods import StreamMethod
-from epp.transport.native.outbox import Outbox, Timer
+from epp.transport.native.outbox import Outbox, Sender, Timer
 from epp.transport.native.past_streams import PastStreams
 from epp.transport.native.refused_request import RefusedRequest
 from epp.transport.native.request_head import RequestHead, trailers_fault
@@ -92,7 +92,7 @@ class StreamTable:
             self.spend_noise()
         stream.receive(data, start, end)
         if stream.receive_window < self.low_water:
-            self.return_credit(stream)
+            stream.return_credit()
 
     def headers(self, header_block: HeaderBlock) -> None:
         """Take a whole header block (RFC 9113 §8.1)."""
@@ -163,20 +163,11 @@ class StreamTable:
         except StreamFault as fault:
             raise ConnectionFault(fault.code, str(fault)) from fault
 
-    def return_credit(self, stream: Stream) -> None:
-        """Let the peer send more on a stream, unless it does not read our answers."""
-        if stream.receive_window < self.low_water and not (
-            stream.is_blocked or stream.peer_is_done or stream.is_over
-        ):
-            full = self.limits.receive_window
-            self.outbox.control(window_update(stream.stream_id, full - stream.receive_window))
-            stream.receive_window = full
-
-    def not_wanted(self, stream: Stream) -> None:
+    def not_wanted(self, stream: Sender) -> None:
         """The stream ended while its peer still sends."""
         self._reset(stream.stream_id, ErrorCode.NO_ERROR)
 
-    def release(self, stream: Stream) -> None:
+    def release(self, stream: Sender) -> None:
         """A stream is over."""
         if self._streams.pop(stream.stream_id, None) is not None:
             self._all_streams.count -= 1
