@@ -150,7 +150,12 @@ class _Reader:
             return [self.read(item, depth + 1) for item in value]
         if not isinstance(value, dict):
             return value
-        part = {self._spelled(key): self.read(item, depth + 1) for key, item in value.items()}
+        part = {}
+        for key, item in value.items():
+            name = self._spelled(key)
+            # Filters of upgrades are not those that other requests meet.
+            reader = _Reader() if name == "upgrade_configs" else self
+            part[name] = reader.read(item, depth + 1)
         if not _TELLING.isdisjoint(part):
             self.parts.append(part)
         return part

@@ -122,18 +122,26 @@ def _connection_manager(settings: EnvoySettings) -> dict[str, Any]:
         "http2_protocol_options": {"max_concurrent_streams": 1000},
         "early_header_mutation_extensions": [_strip_hosts()],
         "route_config": {"name": "inference", "virtual_hosts": [_virtual_host(settings)]},
-        "http_filters": [
-            ext_proc_filter(
-                fail_open=settings.fail_open,
-                response_bodies=settings.response_bodies,
-                pick_timeout_seconds=settings.pick_timeout_seconds,
-            ),
-            _router(),
-        ],
+        "http_filters": _filters(settings),
     }
+    if settings.app_protocol is AppProtocol.HTTP:
+        manager["upgrade_configs"] = [
+            # Frames have nothing that is picked by, and sessions outlive a picker that sees none.
+            {"upgrade_type": "websocket", "filters": _filters(settings, has_bodies=False)}
+        ]
     if settings.access_log is not None:
         manager["access_log"] = [_access_log(settings.access_log)]
     return manager
+
+
+def _filters(settings: EnvoySettings, *, has_bodies: bool = True) -> list[dict[str, Any]]:
+    ext_proc = ext_proc_filter(
+        fail_open=settings.fail_open,
+        request_bodies=has_bodies,
+        response_bodies=has_bodies and settings.response_bodies,
+        pick_timeout_seconds=settings.pick_timeout_seconds,
+    )
+    return [ext_proc, _router()]
 
 
 def _virtual_host(settings: EnvoySettings) -> dict[str, Any]:

@@ -15,7 +15,11 @@ def duration(seconds: float) -> str:
 
 
 def ext_proc_filter(
-    *, fail_open: bool, response_bodies: bool, pick_timeout_seconds: float
+    *,
+    fail_open: bool,
+    request_bodies: bool,
+    response_bodies: bool,
+    pick_timeout_seconds: float,
 ) -> dict[str, Any]:
     """The filter that asks the pickers."""
     config: dict[str, Any] = {
@@ -33,10 +37,11 @@ def ext_proc_filter(
         "response_attributes": ["upstream.address", "response.code_details"],
     }
     config |= _fail_open() if fail_open else _fail_close()
-    if not response_bodies:
-        # For the picker the request ends with the response headers, so there is no use in trailers.
-        unseen = {"response_body_mode": "NONE", "response_trailer_mode": "SKIP"}
-        config["processing_mode"] |= unseen
+    # What has no body for the picker ends with its headers, so there is no use in trailers.
+    for phase, is_seen in (("request", request_bodies), ("response", response_bodies)):
+        if not is_seen:
+            unseen = {f"{phase}_body_mode": "NONE", f"{phase}_trailer_mode": "SKIP"}
+            config["processing_mode"] |= unseen
     return {"name": "envoy.filters.http.ext_proc", "typed_config": config}
 
 

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from epp.diagnosis.envoy_dump import parse_dump
 from epp.framework.errors import ConfigError
+from epp.standalone.envoy_clusters import Address
+from epp.standalone.envoy_config import EnvoySettings, envoy_bootstrap
 
 NAMES = st.sampled_from(
     ["name", "type", "@type", "cluster", "clusters", "route", "match", "overrides", "typedConfig"]
@@ -58,3 +60,14 @@ def test_what_is_nested_without_end_is_refused() -> None:
 def test_what_is_long_has_to_be_json() -> None:
     with pytest.raises(ConfigError, match="no configuration of Envoy"):
         parse_dump(b"clusters: [" + b"a, " * 2**18 + b"]", "it")
+
+
+def test_filters_of_upgrades_are_not_those_of_requests() -> None:
+    settings = EnvoySettings(
+        listener=Address("127.0.0.1", 8080), pickers=(Address("127.0.0.1", 9002),), fail_open=False
+    )
+
+    dump = parse_dump(json.dumps(envoy_bootstrap(settings)).encode(), "it")
+
+    (each,) = dump.filters
+    assert each["processing_mode"]["request_body_mode"] == "FULL_DUPLEX_STREAMED"

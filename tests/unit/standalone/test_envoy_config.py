@@ -273,3 +273,29 @@ def test_clients_may_name_their_requests_and_are_told_the_name(fail_open: bool) 
 
     assert manager["preserve_external_request_id"] is True
     assert manager["always_set_request_id_in_response"] is True
+
+
+@pytest.mark.parametrize("fail_open", [False, True])
+def test_of_websocket_sessions_the_picker_sees_headers_alone(fail_open: bool) -> None:
+    bootstrap = envoy_bootstrap(settings(fail_open=fail_open))
+
+    (upgrade,) = connection_manager(bootstrap)["upgrade_configs"]
+    ext_proc_of_upgrades, router = upgrade["filters"]
+    own, usual = dict(ext_proc_of_upgrades["typed_config"]), ext_proc(bootstrap)
+    assert upgrade["upgrade_type"] == "websocket"
+    assert router == connection_manager(bootstrap)["http_filters"][-1]
+    assert own.pop("processing_mode") == {
+        "request_header_mode": "SEND",
+        "request_body_mode": "NONE",
+        "request_trailer_mode": "SKIP",
+        "response_header_mode": "SEND",
+        "response_body_mode": "NONE",
+        "response_trailer_mode": "SKIP",
+    }
+    assert own == {name: value for name, value in usual.items() if name != "processing_mode"}
+
+
+def test_model_servers_that_speak_http2_are_offered_no_websocket() -> None:
+    bootstrap = envoy_bootstrap(settings(app_protocol=AppProtocol.H2C))
+
+    assert "upgrade_configs" not in connection_manager(bootstrap)
