@@ -18,6 +18,8 @@ from epp.support.revision import REVISION_VARIABLE
 
 ROOT = Path(__file__).parents[3]
 RUNTIME_FOLDER = "/opt/epp"
+GOES_BY_CONTENTS = (0b11).to_bytes(4, "little")
+"""The flags of bytecode that holds a hash of its source rather than its date, by PEP 552."""
 
 Steps = list[tuple[str, str]]
 
@@ -59,6 +61,14 @@ def test_whatever_comes_from_a_registry_is_checked_against_a_lock() -> None:
         assert "--require-hashes -r requirements" in install or "--no-index --no-deps" in install
 
 
+def test_bytecode_of_the_standard_library_is_part_of_the_image() -> None:
+    # python:*-slim comes without: every start would compile it, and could keep nothing of it.
+    (compiled,) = (command for step, command in stages()[-1] if step == "RUN")
+
+    assert compiled.startswith("python -m compileall -q --invalidation-mode checked-hash ")
+    assert compiled.endswith(" /usr/local/lib/python3*")
+
+
 def test_what_is_copied_is_not_ignored() -> None:
     builder = stages()[0]
     copied = {name for step, names in builder if step == "COPY" for name in names.split()[:-1]}
@@ -85,7 +95,8 @@ def test_the_build_steps_make_an_installation_that_runs(tmp_path: Path) -> None:
     assert run(f"{runtime}/bin/epp version", tmp_path).startswith(f"epp {__version__}\n")
     assert "--pool-file" in run(f"{runtime}/bin/epp serve --help", tmp_path)
     packages = next(runtime.glob("lib/python*/site-packages/epp"))
-    assert list(packages.glob("__pycache__/__init__.*.pyc"))
+    (bytecode,) = packages.glob("__pycache__/__init__.*.pyc")
+    assert bytecode.read_bytes()[4:8] == GOES_BY_CONTENTS
     assert not list(runtime.glob("bin/pip*"))
 
 
