@@ -134,6 +134,9 @@ def _handler(profiles: Sequence[Profile], instances: Instances) -> Instance | No
         handler.plugin.check(names)
     except ConfigError as error:
         instances.findings.problem("schedulingProfiles", str(error))
+    else:
+        for doubt in handler.plugin.doubts(names):
+            instances.findings.warning("schedulingProfiles", doubt)
     return handler
 
 

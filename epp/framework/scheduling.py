@@ -87,6 +87,10 @@ class ProfileHandler(Plugin):
     def check(self, profiles: Sequence[str]) -> None:
         """Raise `ConfigError` if these profiles are not what the handler can work with."""
 
+    def doubts(self, profiles: Sequence[str]) -> Sequence[str]:
+        """What may not be meant, of profiles that `check` lets pass: told as warnings."""
+        return ()
+
     @abstractmethod
     def pick(
         self,

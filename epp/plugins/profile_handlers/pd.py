@@ -72,6 +72,7 @@ class PdProfileHandler(StagedProfileHandler):
             prefill_decider=decider_named(
                 context, parameters.decider_plugin_name, field="deciderPluginName"
             ),
+            needs_prefill=True,
             allow_decode_only=parameters.allow_decode_only,
             fields={"decode": "decodeProfile", "prefill": "prefillProfile"},
         )

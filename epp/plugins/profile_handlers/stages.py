@@ -34,6 +34,8 @@ class Stages:
     encode_decider: StageDecider | None = None
     prefill_first: bool = False
     """Prefill always runs, before decode, rather than by its decider after it."""
+    needs_prefill: bool = False
+    """Whether prefill must have a profile; a stage without one is skipped otherwise."""
     allow_decode_only: bool = False
     """Whether decode does alone what a stage without endpoints should have done."""
     fields: Mapping[str, str]
@@ -69,26 +71,34 @@ class StagedProfileHandler(ProfileHandler):
         self._model_label = context.metrics.model_label
 
     def check(self, profiles: Sequence[str]) -> None:
-        """Decode must have a profile, and so must every stage that has a decider."""
-        stages = self._stages
+        """Decode must have a profile, and so must prefill if it is needed."""
         names = list(self._roles.values())
         if len(set(names)) < len(names):
             raise ConfigError(
                 f"profile handler {self.name!r}: the stages must have different profiles,"
                 f" got {', '.join(names)}"
             )
-        needed = {
-            "decode": True,
-            "prefill": stages.prefill_decider is not None,
-            "encode": stages.encode_decider is not None,
-        }
-        for role, name in self._roles.items():
-            if needed[role] and name not in profiles:
-                raise ConfigError(
-                    f"profile handler {self.name!r}: {role} stage: there is no profile {name!r}"
-                    f" (parameters.{stages.fields[role]}), only"
-                    f" {', '.join(profiles) or 'none at all'}"
-                )
+        for role in ("decode", "prefill") if self._stages.needs_prefill else ("decode",):
+            if self._roles[role] not in profiles:
+                raise ConfigError(self._missing(role, profiles))
+
+    def doubts(self, profiles: Sequence[str]) -> Sequence[str]:
+        """Stages that have a decider and no profile: skipped, as in the reference (§8.2)."""
+        stages = self._stages
+        deciders = {"prefill": stages.prefill_decider, "encode": stages.encode_decider}
+        return [
+            f"{self._missing(role, profiles)}; the stage is skipped, whatever its decider"
+            f" {decider.name!r} says"
+            for role, decider in deciders.items()
+            if decider is not None and self._roles[role] not in profiles
+        ]
+
+    def _missing(self, role: str, profiles: Sequence[str]) -> str:
+        return (
+            f"profile handler {self.name!r}: {role} stage: there is no profile"
+            f" {self._roles[role]!r} (parameters.{self._stages.fields[role]}), only"
+            f" {', '.join(profiles) or 'none at all'}"
+        )
 
     def pick(
         self, request: InferenceRequest, profiles: Sequence[str], results: Results

@@ -298,6 +298,21 @@ def test_l9_a_limit_below_one_is_accepted() -> None:
     assembled("plugins: [{type: max-score-picker, parameters: {maxNumOfEndpoints: -1}}]")
 
 
+def test_a_stage_whose_decider_has_no_profile_to_decide_on_is_skipped_with_a_warning() -> None:
+    text = (
+        "plugins: [{type: disagg-profile-handler,"
+        " parameters: {deciders: {encode: always-disagg-multimodal-decider}}},"
+        " {type: always-disagg-multimodal-decider}, {type: queue-scorer}]\n"
+        "schedulingProfiles: [{name: decode, plugins: [{pluginRef: queue-scorer}]}]"
+    )
+
+    (warning,) = assembled(text).warnings
+
+    assert warning.startswith("schedulingProfiles: profile handler 'disagg-profile-handler':")
+    assert "encode stage: there is no profile 'encode' (parameters.profiles.encode)" in warning
+    assert "'always-disagg-multimodal-decider'" in warning
+
+
 def test_l11_a_profile_without_picker_gets_the_first_of_the_document() -> None:
     text = (
         "plugins: [{type: random-picker}, {type: max-score-picker}, {type: queue-scorer}]\n"

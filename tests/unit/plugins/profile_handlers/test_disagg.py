@@ -320,8 +320,6 @@ def test_what_makes_no_sense_is_refused(document: Mapping[str, object], message:
             "decode stage: there is no profile 'decode' (parameters.profiles.decode), only prefill",
         ),
         ({"decodeProfile": "d"}, ["decode"], "profile 'd' (parameters.decodeProfile), only decode"),
-        ({"prefill": True}, ["decode"], "prefill stage: there is no profile 'prefill'"),
-        ({"encode": True}, ["decode"], "encode stage: there is no profile 'encode'"),
         (
             {"profiles": {"prefill": "decode"}},
             ["decode"],
@@ -334,6 +332,25 @@ def test_profiles_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
         Disagg(**parameters).handler.check(profiles)
+
+
+@pytest.mark.parametrize("stage", ["prefill", "encode"])
+def test_a_stage_with_a_decider_and_without_a_profile_is_skipped_with_a_warning(
+    stage: str,
+) -> None:
+    handler = Disagg(prefill=True, encode=True).handler
+    profiles = [each for each in STAGES if each != stage]
+    request, results = request_of(), dict[str, ProfileResult | None]()
+
+    handler.check(profiles)
+    (doubt,) = handler.doubts(profiles)
+    while names := handler.pick(request, profiles, results):
+        results |= {name: ProfileResult(endpoints=PICKS[name]) for name in names}
+
+    assert f"{stage} stage: there is no profile '{stage}' (parameters.profiles.{stage})" in doubt
+    assert "the stage is skipped, whatever its decider" in doubt
+    assert sorted(results) == sorted(profiles)
+    assert handler.doubts(STAGES) == []
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,13 @@ def test_pd_runs_decode_then_prefill_and_counts() -> None:
     assert [labels[-1] for labels in context.series(PD_DECISIONS.name)] == ["prefill-decode"]
 
 
+def test_pd_without_a_prefill_profile_is_refused() -> None:
+    handler = built(PdProfileHandler, pd_context(), decider_plugin_name="yes")
+
+    with pytest.raises(ConfigError, match="prefill stage: there is no profile 'prefill'"):
+        handler.check(["decode"])
+
+
 def test_pd_without_a_prefill_endpoint_is_a_503_unless_allowed() -> None:
     strict = built(PdProfileHandler, pd_context(), decider_plugin_name="yes")
     lenient = built(
