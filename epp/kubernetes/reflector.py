@@ -13,29 +13,20 @@ from aiohttp import ClientTimeout
 
 from epp.framework.errors import PickerError
 from epp.kubernetes.answers import KubeResponse, KubeStatusError, KubeUnreachable, status_error
-from epp.kubernetes.backoff import Backoff
 from epp.kubernetes.collected import Collected, EndlessList
 from epp.kubernetes.envelopes import UNREADABLE, decode_list
-from epp.kubernetes.failure_report import FailureReport
 from epp.kubernetes.intake import ErrorEvent, Intake, WatchStream
 from epp.kubernetes.line_buffer import LineBuffer, LineTooLong
 from epp.kubernetes.observer import RelistReason, WatchErrorKind
 from epp.kubernetes.reflector_context import ReflectorContext
 from epp.kubernetes.resource import Resource, T
 from epp.kubernetes.store import Store
+from epp.kubernetes.watch_failures import WatchFailures, kind_of_status
 
 log = structlog.get_logger(__name__)
 
-_KINDS = {
-    HTTPStatus.UNAUTHORIZED: WatchErrorKind.UNAUTHORIZED,
-    HTTPStatus.FORBIDDEN: WatchErrorKind.FORBIDDEN,
-    HTTPStatus.NOT_FOUND: WatchErrorKind.NOT_FOUND,
-    HTTPStatus.GONE: WatchErrorKind.EXPIRED,
-    HTTPStatus.TOO_MANY_REQUESTS: WatchErrorKind.THROTTLED,
-}
 _WATCH_LIST_UNKNOWN = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 _VERSION_REFUSED = (*_WATCH_LIST_UNKNOWN, HTTPStatus.GATEWAY_TIMEOUT)
-_OVER_WITH_AN_ANSWER = (WatchErrorKind.UNREACHABLE, *_KINDS.values())
 
 
 class _ShortStream(PickerError):
@@ -70,20 +61,11 @@ class Reflector(Generic[T]):
         self._intake = Intake(
             resource, store, context.observer, turn_items=settings.turn_items, on_synced=on_synced
         )
-        self._backoff = Backoff(
-            first=settings.first_pause,
-            longest=settings.longest_pause,
-            reset_after=settings.pause_reset_after,
-            rng=context.rng,
-            now=context.now,
-        )
-        self._report = FailureReport(resource)
+        self._failures = WatchFailures(context, resource)
         self._use_watch_list = True
         self._watch_list_worked = False
         self._resync_interval = settings.resync_interval * context.rng.uniform(0.8, 1.2)
         self._synced_at = 0.0
-        self._last_failure: WatchErrorKind | None = None
-        self._expired_at = float("-inf")
         self._verb = "list"
 
     @property
@@ -94,7 +76,7 @@ class Reflector(Generic[T]):
     @property
     def problem(self) -> str | None:
         """Why the API server can't be followed just now, if it can't."""
-        return self._report.problem
+        return self._failures.problem
 
     async def run(self) -> None:
         """Follow the resource for ever."""
@@ -117,12 +99,12 @@ class Reflector(Generic[T]):
             return self._refused(error)
         except KubeUnreachable as error:
             text = f"{self._client.server}: {error}"
-            return self._failed(WatchErrorKind.UNREACHABLE, text)
+            return self._failures.failed(WatchErrorKind.UNREACHABLE, self._verb, text)
         except _ShortStream as error:
-            return self._failed(WatchErrorKind.SHORT_STREAM, str(error))
+            return self._failures.failed(WatchErrorKind.SHORT_STREAM, self._verb, str(error))
         except (*UNREADABLE, LineTooLong, EndlessList) as error:
             self._intake.forget_version(RelistReason.REFUSED)
-            return self._failed(WatchErrorKind.DECODE, str(error))
+            return self._failures.failed(WatchErrorKind.DECODE, self._verb, str(error))
         return 0.0
 
     async def _sync(self) -> None:
@@ -165,7 +147,7 @@ class Reflector(Generic[T]):
         self._intake.replace(collected, page.metadata.resource_version)
         self._intake.announce()
         self._synced_at = self._now()
-        self._report.works()
+        self._failures.works()
 
     def _nothing_yet(self) -> Collected[T]:
         settings = self._settings
@@ -183,7 +165,7 @@ class Reflector(Generic[T]):
                 self._intake.forget_version(RelistReason.SILENT)
         if not stream.told and lived < self._settings.shortest_stream:
             raise _ShortStream("the API server ended the watch at once")
-        self._works()
+        self._failures.works()
 
     async def _follow(self, query: dict[str, str], stream: WatchStream[T]) -> None:
         self._verb = "watch"
@@ -210,7 +192,7 @@ class Reflector(Generic[T]):
                     self._watch_list_worked = True
                     self._synced_at = self._now()
                 if stream.told:
-                    self._works()
+                    self._failures.works()
         if stream.initial is not None:
             raise KubeUnreachable("the watch ended before all objects were told")
 
@@ -241,36 +223,13 @@ class Reflector(Generic[T]):
             self._observer.contacted(self._resource.name)
             if response.status != HTTPStatus.OK:
                 raise await status_error(response)
-            if self._last_failure in _OVER_WITH_AN_ANSWER:
-                self._report.works()
+            self._failures.answered()
             yield response
 
     def _refused(self, error: KubeStatusError) -> float:
-        kind = WatchErrorKind.STATUS
-        if error.status in _KINDS:
-            kind = _KINDS[HTTPStatus(error.status)]
+        kind = kind_of_status(error.status)
         if kind is WatchErrorKind.EXPIRED:
             self._intake.forget_version(RelistReason.EXPIRED)
         elif isinstance(error, ErrorEvent) or error.status in _VERSION_REFUSED:
             self._intake.forget_version(RelistReason.REFUSED)
-        return self._failed(kind, str(error), retry_after=error.retry_after or 0.0)
-
-    def _failed(self, kind: WatchErrorKind, problem: str, retry_after: float = 0.0) -> float:
-        settings = self._settings
-        if kind is WatchErrorKind.EXPIRED and self._expires_seldom():
-            pause = self._rng.uniform(0, settings.relist_spread)
-        else:
-            pause = self._backoff.failed(min(retry_after, settings.longest_retry_after))
-        self._last_failure = kind
-        self._observer.watch_failed(self._resource.name, kind)
-        self._report.failed(kind, self._verb, problem, pause)
-        return pause
-
-    def _expires_seldom(self) -> bool:
-        """Whether this is the first time in a while: lists that work in between are no excuse."""
-        last, self._expired_at = self._expired_at, self._now()
-        return self._now() - last > self._settings.pause_reset_after
-
-    def _works(self) -> None:
-        self._last_failure = None
-        self._report.works()
+        return self._failures.failed(kind, self._verb, str(error), error.retry_after)
