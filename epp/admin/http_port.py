@@ -16,6 +16,7 @@ from epp.admin.http_tls import HttpTls, HttpTlsContext
 from epp.framework.errors import PortTaken
 from epp.support.open_files import open_files_limit
 from epp.transport.acceptor import Acceptor
+from epp.transport.crowding import LimitObserver, unobserved
 from epp.transport.listening import listening_socket
 
 HANDSHAKE_SECONDS = 10.0
@@ -46,6 +47,7 @@ class HttpPort:
         port_flag: str,
         tls: HttpTls | None = None,
         limits: HttpLimits | None = None,
+        observe_limits: LimitObserver = unobserved,
     ) -> None:
         self._pages = pages
         self._host = host
@@ -53,6 +55,7 @@ class HttpPort:
         self._port_flag = port_flag
         self._tls = tls
         self._limits = limits or HttpLimits()
+        self._observe_limits = observe_limits
         self._context: HttpTlsContext | None = None
         self._acceptor: Acceptor[HttpConnection] | None = None
         self._connections: HttpConnections | None = None
@@ -66,7 +69,7 @@ class HttpPort:
         connections = self._connections = HttpConnections(self._pages, limits.life_seconds)
         await connections.start()
         try:
-            listening = listening_socket(self._host, self._port)
+            listening = listening_socket(self._host, self._port, is_tls=self._tls is not None)
         except OSError as error:
             await self.stop()
             raise PortTaken(
@@ -78,6 +81,7 @@ class HttpPort:
             tls=None if context is None else lambda: context.current,
             handshake_seconds=limits.handshake_seconds,
             max_connections=min(limits.max_connections, open_files_limit() // 8),
+            observe=self._observe_limits,
         )
         self._acceptor.start()
         port: int = listening.getsockname()[1]

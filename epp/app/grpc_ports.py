@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from epp.app.stream_ports import ExtProcPort
+from epp.app.stream_ports import HEALTH_CONNECTIONS, ExtProcPort
 from epp.gateway.health import HealthState
 from epp.gateway.health_service import health_handler
 from epp.gateway.service import METHOD_NAME, SERVICE_NAME
+from epp.transport.crowding import LimitObserver, unobserved
 from epp.transport.grpc_aio import GrpcServer, StreamService
 from epp.transport.grpc_credentials import server_credentials
 
@@ -28,11 +29,14 @@ def ext_proc_server(port: ExtProcPort) -> GrpcServer:
     )
 
 
-def health_server(health: HealthState, address: str, port: int) -> GrpcServer:
-    """Serves what probes ask, in plaintext."""
+def health_server(
+    health: HealthState, address: str, port: int, observe_limits: LimitObserver = unobserved
+) -> GrpcServer:
+    """Serves what probes ask, in plaintext. grpcio tells of no limit, so none is observed."""
     return GrpcServer(
         address=address,
         port=port,
         port_flag="--grpc-health-port",
         handlers=[health_handler(health)],
+        max_connections=HEALTH_CONNECTIONS,
     )

@@ -70,7 +70,12 @@ class Listeners:
         metrics_port, admin_port = [await self._serve_http(port) for port in pages]
         ports = stream_ports(options.transport)
         address = _grpc_address(options.bind_address)
-        health = ports.health_server(self._health, address, options.grpc_health_port)
+        health = ports.health_server(
+            self._health,
+            address,
+            options.grpc_health_port,
+            self._metrics.connections.observer("health"),
+        )
         health_port = await health.start()
         self._servers.append(health)
         server = ports.ext_proc_server(self._ext_proc_port())
@@ -88,12 +93,14 @@ class Listeners:
             options.metrics_port,
             port_flag="--metrics-port",
             tls=options.metrics_tls,
+            observe_limits=self._metrics.connections.observer("metrics"),
         )
         admin = HttpPort(
             admin_pages(self._read_pool, *self._admin_groups),
             options.admin_address,
             options.admin_port,
             port_flag="--admin-port",
+            observe_limits=self._metrics.connections.observer("admin"),
         )
         return metrics, admin
 
@@ -117,6 +124,7 @@ class Listeners:
             certificates=self._certificates() if options.secure_serving else None,
             tls=options.tls,
             max_streams=options.max_streams,
+            observe_limits=self._metrics.connections.observer("ext-proc"),
         )
 
     def _certificates(self) -> Certificates:

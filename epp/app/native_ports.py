@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from epp.app.stream_ports import ExtProcPort
+from epp.app.stream_ports import HEALTH_CONNECTIONS, ExtProcPort
 from epp.gateway.health import HealthState
 from epp.gateway.health_methods import MAX_HEALTH_MESSAGE_BYTES, health_methods
 from epp.gateway.service import METHOD
+from epp.transport.crowding import LimitObserver, unobserved
 from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.methods import StreamMethod
 from epp.transport.native.server import MAX_STREAMS, NativeServer
 
 # Probes ask once in a while, and nothing stands before this port: far less than ext_proc may cost.
 # All connections together reach neither of the other limits, so that none takes it from a probe.
-HEALTH_CONNECTIONS = 256
 HEALTH_STREAMS_PER_CONNECTION = 16
 HEALTH_STREAMS = HEALTH_CONNECTIONS * HEALTH_STREAMS_PER_CONNECTION
 HEALTH_HELD_BYTES = HEALTH_STREAMS * MAX_HEALTH_MESSAGE_BYTES
@@ -33,10 +33,13 @@ def ext_proc_server(port: ExtProcPort) -> NativeServer:
         tls=tls,
         # Well over what is answered with 503, which a gateway understands better.
         max_streams=max(MAX_STREAMS, 3 * port.max_streams),
+        observe_limits=port.observe_limits,
     )
 
 
-def health_server(health: HealthState, address: str, port: int) -> NativeServer:
+def health_server(
+    health: HealthState, address: str, port: int, observe_limits: LimitObserver = unobserved
+) -> NativeServer:
     """Serves what probes ask, in plaintext."""
     return NativeServer(
         address=address,
@@ -49,4 +52,5 @@ def health_server(health: HealthState, address: str, port: int) -> NativeServer:
         limits=ConnectionLimits(max_streams=HEALTH_STREAMS_PER_CONNECTION),
         # A probe that is shut out gets the pod restarted; each connects anew, and is soon gone.
         spares_newest=True,
+        observe_limits=observe_limits,
     )

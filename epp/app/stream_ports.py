@@ -11,7 +11,11 @@ from epp.gateway.health import HealthState
 from epp.gateway.service import ExternalProcessor
 from epp.observability.stream_metrics import StreamMetrics
 from epp.transport.certificates import Certificates
+from epp.transport.crowding import LimitObserver, unobserved
 from epp.transport.streams import MessageLimits
+
+HEALTH_CONNECTIONS = 256
+"""Of the port for probes, which ask once in a while."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +34,7 @@ class ExtProcPort:
     tls: TlsChoice
     max_streams: int
     """That are answered; more are refused in ways gateways understand less."""
+    observe_limits: LimitObserver
 
 
 class StreamServer(Protocol):
@@ -48,7 +53,13 @@ class StreamPorts(Protocol):
     def ext_proc_server(self, port: ExtProcPort) -> StreamServer:
         """Serves ext_proc."""
 
-    def health_server(self, health: HealthState, address: str, port: int) -> StreamServer:
+    def health_server(
+        self,
+        health: HealthState,
+        address: str,
+        port: int,
+        observe_limits: LimitObserver = unobserved,
+    ) -> StreamServer:
         """Serves what probes ask, in plaintext."""
 
 

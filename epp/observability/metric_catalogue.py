@@ -301,6 +301,14 @@ OVERLOAD = CounterSpec(
     help="[ALPHA] Requests cut short because this process is overloaded: the limit, and the end.",
     labels=("signal", "outcome"),
 )
+CONNECTION_LIMITS = CounterSpec(
+    name="epp_connection_limits_total",
+    help=(
+        "[ALPHA] How often a limit on connections held: one was closed (connections, handshakes),"
+        " had to wait (handshake-rate), or failed in its TLS handshake or its time (handshake)."
+    ),
+    labels=("port", "limit"),
+)
 EVENT_LOOP_LAG = GaugeSpec(
     name="epp_event_loop_lag_seconds", help="[ALPHA] How late the event loop lately ran a timer."
 )
@@ -493,6 +501,7 @@ CATALOGUE = (
             REQUESTS_IN_FLIGHT,
             BUFFERED_BYTES,
             OVERLOAD,
+            CONNECTION_LIMITS,
             EVENT_LOOP_LAG,
             ASYNCIO_TASKS,
             IGNORED_MESSAGES,

@@ -19,6 +19,7 @@ from epp.observability import exposition
 from epp.observability import metric_catalogue as catalogue
 from epp.observability.answer_metrics import AnswerMetrics
 from epp.observability.cluster_metrics import ClusterMetrics
+from epp.observability.connection_metrics import ConnectionMetrics
 from epp.observability.deprecated_twins import TwinFamily
 from epp.observability.exposition import Readable
 from epp.observability.file_metrics import FileMetrics
@@ -73,6 +74,7 @@ class Metrics:
         self._terminations = {cause: terminations.labels((cause,)) for cause in TerminationCause}
         self._fail_open = build.counter(catalogue.FAIL_OPEN)
         self._overload = build.counter(catalogue.OVERLOAD)
+        self.connections = ConnectionMetrics(build)
         self._ignored_messages = build.counter(catalogue.IGNORED_MESSAGES)
         self._response_phase_errors = build.counter(catalogue.RESPONSE_PHASE_ERRORS).labels(())
         self.files = FileMetrics(build)

@@ -13,6 +13,13 @@ from typing import Generic, Protocol, TypeVar
 import structlog
 
 from epp.support.tasks import TaskOwner, keep_running
+from epp.transport.crowding import (
+    CrowdReport,
+    HandshakeLimits,
+    HandshakePace,
+    LimitObserver,
+    unobserved,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -20,7 +27,6 @@ _SHUTDOWN_SECONDS = 1.0
 """Of TLS, for the peer's last word."""
 _WITHOUT_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _PAUSE_SECONDS = 1.0
-_SECONDS_BETWEEN_WARNINGS = 60.0
 
 
 Connection = TypeVar("Connection", bound=asyncio.Protocol)
@@ -48,7 +54,8 @@ class Acceptor(Generic[Connection]):
     another where there is one to be spared, else the one that came.
 
     Connections count from the moment they are accepted, those in the middle of a TLS handshake
-    included, which has to end in time.
+    included, which has to end in time. Of too many handshakes the oldest is given up: an honest one
+    takes milliseconds. Those that come too fast wait to be accepted.
     """
 
     def __init__(
@@ -59,6 +66,8 @@ class Acceptor(Generic[Connection]):
         tls: Callable[[], ssl.SSLContext] | None,
         handshake_seconds: float,
         max_connections: int,
+        handshakes: HandshakeLimits | None = None,
+        observe: LimitObserver = unobserved,
     ) -> None:
         self._listening = listening
         self._connections = connections
@@ -68,7 +77,11 @@ class Acceptor(Generic[Connection]):
         self._max_connections = max_connections
         self._tasks = TaskOwner()
         self._arriving: dict[Connection, socket.socket] = {}
-        self._excess = _Excess(listening.getsockname()[1], max_connections)
+        """Oldest first."""
+        self._handshakes = handshakes = handshakes or HandshakeLimits()
+        self._max_arriving = min(handshakes.under_way, max(max_connections // 2, 1))
+        self._pace = HandshakePace(handshakes)
+        self._report = CrowdReport(listening.getsockname()[1], observe)
 
     def start(self) -> None:
         """Accept from now on."""
@@ -90,21 +103,35 @@ class Acceptor(Generic[Connection]):
             accepted = await self._accept(loop)
             if accepted is None:
                 continue
-            if connections.count >= self._max_connections and not self._make_room(loop.time()):
+            now = loop.time()
+            if connections.count >= self._max_connections and not self._make_room(now):
                 accepted.close()
             else:
+                if self._tls is not None and len(self._arriving) >= self._max_arriving:
+                    self._give_up_oldest_handshake(now)
                 connection = connections.admit()
                 self._arriving[connection] = accepted
                 self._tasks.spawn(self._let_in(loop, connection, accepted), "connection")
-            await asyncio.sleep(0)  # a flood of connections must not keep the loop for itself
+            # A flood of connections must not keep the loop for itself.
+            await asyncio.sleep(0.0 if self._tls is None else self._pause(now))
 
     def _make_room(self, now: float) -> bool:
         ended = self._connections.make_room()
-        self._excess.count(now)
+        self._report.count("connections", self._max_connections, now)
         if ended is not None and (arriving := self._arriving.get(ended)) is not None:
-            with suppress(OSError):
-                arriving.shutdown(socket.SHUT_RDWR)  # its handshake fails
+            _fail(arriving)
         return ended is not None
+
+    def _give_up_oldest_handshake(self, now: float) -> None:
+        oldest = next(iter(self._arriving))
+        _fail(self._arriving.pop(oldest))
+        self._report.count("handshakes", self._max_arriving, now)
+
+    def _pause(self, now: float) -> float:
+        pause = self._pace.pause(now)
+        if pause > 0:
+            self._report.count("handshake-rate", self._handshakes.per_second, now)
+        return pause
 
     async def _accept(self, loop: asyncio.AbstractEventLoop) -> socket.socket | None:
         try:
@@ -133,29 +160,14 @@ class Acceptor(Generic[Connection]):
             )
         except OSError as error:  # of TLS, too, and its timeout
             log.debug("a connection ended before it began", error=repr(error))
+            if self._tls is not None:
+                self._report.count_silently("handshake")
         finally:
             self._arriving.pop(connection, None)
             self._connections.arrived(connection)
 
 
-class _Excess:
-    """Tells of connections over the limit, but not of each."""
-
-    def __init__(self, port: int, limit: int) -> None:
-        self._port = port
-        self._limit = limit
-        self._closed = 0
-        self._silent_until = float("-inf")
-
-    def count(self, now: float) -> None:
-        """One more was closed."""
-        self._closed += 1
-        if now >= self._silent_until:
-            self._silent_until = now + _SECONDS_BETWEEN_WARNINGS
-            log.warning(
-                "too many connections, for each that comes one is closed",
-                port=self._port,
-                limit=self._limit,
-                closed=self._closed,
-            )
-            self._closed = 0
+def _fail(arriving: socket.socket) -> None:
+    """Its handshake ends with an error."""
+    with suppress(OSError):
+        arriving.shutdown(socket.SHUT_RDWR)

@@ -11,6 +11,7 @@ import grpc
 import structlog
 
 from epp.framework.errors import PortTaken
+from epp.transport.crowding import MAX_CONNECTIONS, connections_within
 from epp.transport.grpc_stream import (
     GrpcStream,
     MessageTooLarge,
@@ -40,6 +41,9 @@ _LARGEST_INTEGER = 2**31 - 1
 # its machine or frozen, would count as in flight and hold their bodies.
 _KEEPALIVE_PAUSE_MS = 30_000
 _KEEPALIVE_TIMEOUT_MS = 20_000
+
+_HANDSHAKE_TIMEOUT_MS = 10_000
+"""TLS, and the client's first SETTINGS."""
 
 
 class StreamService:
@@ -164,6 +168,7 @@ class GrpcServer:
         handlers: Sequence[grpc.GenericRpcHandler] = (),
         stream_service: StreamService | None = None,
         credentials: grpc.ServerCredentials | None = None,
+        max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         self._address = address
         self._port = port
@@ -174,11 +179,13 @@ class GrpcServer:
         if stream_service is not None:
             self._handlers += (stream_service.generic_handler(),)
         self._limits = stream_service.limits if stream_service is not None else MessageLimits()
+        self._max_connections = max_connections
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> int:
         """Listen and serve; return the port, which port 0 leaves to the system."""
-        server = grpc.aio.server(handlers=self._handlers, options=_options(self._limits))
+        options = _options(self._limits, connections_within(self._max_connections))
+        server = grpc.aio.server(handlers=self._handlers, options=options)
         target = f"{self._address}:{self._port}"
         try:
             if self._credentials is None:
@@ -204,8 +211,10 @@ class GrpcServer:
             await self._stream_service.all_closed()
 
 
-def _options(limits: MessageLimits) -> list[tuple[str, int]]:
+def _options(limits: MessageLimits, max_connections: int) -> list[tuple[str, int]]:
     return [
+        ("grpc.max_allowed_incoming_connections", max_connections),
+        ("grpc.server_handshake_timeout_ms", _HANDSHAKE_TIMEOUT_MS),
         (
             "grpc.max_receive_message_length",
             _core_limit(limits.max_receive_bytes, _SILENT_LIMIT_MARGIN),

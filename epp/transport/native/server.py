@@ -7,8 +7,14 @@ import socket
 from collections.abc import Sequence
 
 from epp.framework.errors import PortTaken
-from epp.support.open_files import open_files_limit
 from epp.transport.acceptor import Acceptor
+from epp.transport.crowding import (
+    MAX_CONNECTIONS,
+    HandshakeLimits,
+    LimitObserver,
+    connections_within,
+    unobserved,
+)
 from epp.transport.listening import listening_socket
 from epp.transport.native.budgets import Budget, HeldBytes, OpenStreams
 from epp.transport.native.keepalive import Patience
@@ -19,9 +25,6 @@ from epp.transport.native.tls import ServerTls
 
 MAX_HELD_BYTES = 1 << 30
 MAX_STREAMS = 100_000
-MAX_CONNECTIONS = 2048
-"""A gateway opens one per worker thread. One may cost 0.1 MB beyond what is counted in held bytes
-and streams, and 0.8 MB more in a socket's buffer while the peer does not read."""
 
 
 class NativeServer:
@@ -41,6 +44,8 @@ class NativeServer:
         spares_newest: bool = False,
         limits: ConnectionLimits | None = None,
         patience: Patience | None = None,
+        handshakes: HandshakeLimits | None = None,
+        observe_limits: LimitObserver = unobserved,
     ) -> None:
         self._address = address.strip("[]")
         self._port = port
@@ -49,6 +54,8 @@ class NativeServer:
         self._budget = Budget(held=HeldBytes(max_held_bytes), streams=OpenStreams(max_streams))
         self._max_connections = max_connections
         self._patience = patience or Patience()
+        self._handshakes = handshakes
+        self._observe_limits = observe_limits
         self._all_gone = asyncio.Event()
         self._shared = Shared(
             methods={method.path.encode(): method for method in methods},
@@ -79,8 +86,9 @@ class NativeServer:
             self._shared,
             tls=None if tls is None else lambda: tls.context,
             handshake_seconds=self._patience.handshake_seconds,
-            # Half of what may be open is left to model servers, scrapes and the API server.
-            max_connections=min(self._max_connections, open_files_limit() // 2),
+            max_connections=connections_within(self._max_connections),
+            handshakes=self._handshakes,
+            observe=self._observe_limits,
         )
         self._acceptor.start()
         port: int = listening.getsockname()[1]
@@ -110,7 +118,7 @@ class NativeServer:
 
     def _listen(self) -> socket.socket:
         try:
-            return listening_socket(self._address, self._port)
+            return listening_socket(self._address, self._port, is_tls=self._tls is not None)
         except OSError as error:
             raise PortTaken(
                 f"{self._port_flag}: can't listen on {self._address}:{self._port}"

@@ -202,6 +202,7 @@ OURS = [
     ("requests_in_flight", "gauge", ""),
     ("buffered_bytes", "gauge", ""),
     ("overload_total", "counter", "signal outcome"),
+    ("connection_limits_total", "counter", "port limit"),
     ("event_loop_lag_seconds", "gauge", ""),
     ("asyncio_tasks", "gauge", ""),
     ("extproc_ignored_messages_total", "counter", "kind"),

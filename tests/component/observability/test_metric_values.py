@@ -50,6 +50,7 @@ from tests.fakes.pickers.gateway_client import Exchange, gateway_client
 from tests.fakes.pickers.picker import Picker, running_picker
 from tests.fakes.plugins.failing import ONE, OWN, TWO
 from tests.fakes.pool_files import MANIFEST
+from tests.fakes.transport.raw_http import said_to
 
 SHORT = {
     "R": 'model_name="m",target_model_name="m",fairness_id="default-flow",priority="0"',
@@ -730,6 +731,22 @@ async def a_collector_that_refuses_the_spans_of_a_request(folder: Path) -> Async
         async with running(options_for_tests(pool_file=pool)) as (_, ports):
             await picks(ports.grpc, 1)
             yield ports.metrics
+
+
+@scenario("""
+    epp_connection_limits_total{port="ext-proc",limit="handshake"} 1
+    epp_connection_limits_total{port="ext-proc",limit="handshakes"} 0
+    epp_connection_limits_total{port="ext-proc",limit="handshake-rate"} 0
+    epp_connection_limits_total{port="ext-proc",limit="connections"} 0
+    epp_connection_limits_total{port="metrics",limit="handshake"} 0
+""")
+async def a_peer_that_speaks_no_tls(folder: Path) -> AsyncIterator[int]:
+    pool = folder / "pool.yaml"
+    pool.write_text(MANIFEST)
+    options = options_for_tests(pool_file=pool, secure_serving=True, transport="native")
+    async with running(options) as (_, ports):
+        await said_to(ports.grpc, b"GET / HTTP/1.1\r\n\r\n")
+        yield ports.metrics
 
 
 def described() -> dict[str, MetricSpec]:

@@ -133,3 +133,32 @@ async def test_streams_that_come_while_the_event_loop_is_busy_are_all_served() -
 
     assert set(observer.codes) == {"OK"}
     await server.stop(0)
+
+
+async def test_a_connection_over_the_limit_is_closed_and_one_that_ends_makes_room() -> None:
+    server = stream_server(TellingHandler, max_connections=2)
+    port = await server.start()
+    greeting = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+
+    async def greeted() -> tuple[asyncio.StreamWriter, bytes]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(greeting)
+        try:
+            return writer, await reader.read(9)
+        except ConnectionError:
+            return writer, b""
+
+    first, second, third = [await greeted() for _ in range(3)]
+    assert first[1]
+    assert second[1]
+    assert not third[1]
+
+    first[0].transport.abort()
+    fourth = await greeted()
+    while not fourth[1]:
+        fourth[0].transport.abort()
+        fourth = await greeted()
+
+    for writer, _ in (second, third, fourth):
+        writer.transport.abort()
+    await server.stop(0)

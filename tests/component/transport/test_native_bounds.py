@@ -11,6 +11,7 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
+from epp.transport.crowding import ConnectionLimit, HandshakeLimits
 from epp.transport.native.frames import GOAWAY, PREFACE, SETTINGS, Setting, frame, window_update
 from epp.transport.native.frames import settings as settings_frame
 from epp.transport.native.keepalive import Patience
@@ -146,6 +147,66 @@ async def test_a_handshake_has_to_end_and_counts_as_a_connection(begun: bytes) -
             await read_to_the_end(first)
             await read_to_the_end(second)
         assert (await shake_hands(port)).protocol == "h2"
+
+
+async def test_of_too_many_handshakes_the_oldest_is_given_up_and_who_comes_is_served() -> None:
+    seen: list[ConnectionLimit] = []
+    server = native_server(
+        TellingHandler,
+        tls=ServerTls(new_pair()),
+        patience=Patience(handshake_seconds=60.0),
+        handshakes=HandshakeLimits(under_way=2),
+        observe_limits=seen.append,
+    )
+    async with (
+        listening(server) as port,
+        connected(port, CLIENT_HELLO_BEGUN) as first,
+        connected(port) as second,
+    ):
+        assert (await shake_hands(port)).protocol == "h2"
+        assert await read_to_the_end(first) == b""
+
+        async with connected(port), connected(port):
+            assert await read_to_the_end(second) == b""
+            assert (await shake_hands(port)).protocol == "h2"
+
+    assert "handshakes" in seen
+    assert "handshake" in seen, "the first failed in its own"
+
+
+async def test_handshakes_that_come_too_fast_wait_and_are_served() -> None:
+    seen: list[ConnectionLimit] = []
+    server = native_server(
+        TellingHandler,
+        tls=ServerTls(new_pair()),
+        handshakes=HandshakeLimits(burst=2, per_second=50),
+        observe_limits=seen.append,
+    )
+    async with listening(server) as port:
+        shaken = await asyncio.gather(*(shake_hands(port) for _ in range(6)))
+
+    assert {each.protocol for each in shaken} == {"h2"}
+    assert "handshake-rate" in seen
+    assert "handshakes" not in seen
+
+
+async def test_connections_without_tls_are_not_held_up() -> None:
+    seen: list[ConnectionLimit] = []
+    server = native_server(
+        TellingHandler,
+        handshakes=HandshakeLimits(under_way=1, burst=1, per_second=0.001),
+        observe_limits=seen.append,
+    )
+    async with (
+        listening(server) as port,
+        connected(port, GREETING) as first,
+        connected(port, GREETING) as second,
+        connected(port, GREETING) as third,
+    ):
+        assert await is_served(first)
+        assert await is_served(second)
+        assert await is_served(third)
+    assert seen == []
 
 
 async def test_stopping_does_not_wait_for_handshakes() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from epp.transport.crowding import MAX_CONNECTIONS, HandshakeLimits, LimitObserver, unobserved
 from epp.transport.native.keepalive import Patience
 from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.methods import StreamMethod
 from epp.transport.native.server import (
-    MAX_CONNECTIONS,
     MAX_HELD_BYTES,
     MAX_STREAMS,
     NativeServer,
@@ -33,6 +33,8 @@ def native_server(
     max_streams: int = MAX_STREAMS,
     max_connections: int = MAX_CONNECTIONS,
     spares_newest: bool = False,
+    handshakes: HandshakeLimits | None = None,
+    observe_limits: LimitObserver = unobserved,
 ) -> NativeServer:
     """A server, not started yet."""
     return NativeServer(
@@ -50,4 +52,6 @@ def native_server(
         max_streams=max_streams,
         max_connections=max_connections,
         spares_newest=spares_newest,
+        handshakes=handshakes,
+        observe_limits=observe_limits,
     )

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import grpc
 
+from epp.transport.crowding import MAX_CONNECTIONS
 from epp.transport.grpc_aio import GrpcServer, MessageLimits, StreamService
 from epp.transport.streams import Outlet, StreamHandler, StreamHandlerFactory
 
@@ -135,6 +136,7 @@ def stream_server(
     limits: MessageLimits | None = None,
     observer: CountingObserver | None = None,
     credentials: grpc.ServerCredentials | None = None,
+    max_connections: int = MAX_CONNECTIONS,
 ) -> GrpcServer:
     """A server of the test service, not started yet."""
     return GrpcServer(
@@ -150,6 +152,7 @@ def stream_server(
             observer=observer or CountingObserver(),
         ),
         credentials=credentials,
+        max_connections=max_connections,
     )
 
 

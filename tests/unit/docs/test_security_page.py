@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from epp.admin import access, http_connections, http_port
-from epp.app import native_ports
+from epp.app import native_ports, stream_ports
 from epp.app.options import ServeOptions
 from epp.cli.envoy_flags import ADMIN
 from epp.gateway.messages import DESTINATION_HEADER
 from epp.gateway.request_headers import REMOVED_HEADERS
+from epp.transport.crowding import HandshakeLimits
+from epp.transport.guarded_tls import MAX_EMPTY_BYTES
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs/security.md").read_text()
@@ -48,7 +50,9 @@ def test_the_limits_are_those_of_the_code() -> None:
 
     for text in (
         f"| {http_connections.MAX_CONNECTIONS} each,",
-        f"| {native_ports.HEALTH_CONNECTIONS}, or half |",
+        f"| {stream_ports.HEALTH_CONNECTIONS}, or half |",
+        f"| {HandshakeLimits().burst}, then {HandshakeLimits().per_second:g} a second |",
+        f"| {MAX_EMPTY_BYTES >> 10} KiB |",
         f"| {http_port.HANDSHAKE_SECONDS:g} s |",
         f"| {http_connections.LIFE_SECONDS:g} s after the last whole request head |",
         f"| {native_ports.HEALTH_STREAMS_PER_CONNECTION} of a connection |",

@@ -1,0 +1,90 @@
+"""When connections come in crowds: how many may be there, how fast TLS handshakes may come, and who
+is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import structlog
+
+from epp.support.open_files import open_files_limit
+
+log = structlog.get_logger(__name__)
+
+MAX_CONNECTIONS = 2048
+"""Of a port that takes streams, as gateways open one per worker thread. One may cost 0.1 MB beyond
+what is counted in held bytes and streams, and 0.8 MB more in a socket's buffer while the peer does
+not read."""
+
+ConnectionLimit = Literal["connections", "handshakes", "handshake-rate", "handshake"]
+"""Too many connections: one was closed. Too many TLS handshakes under way: the oldest was closed.
+They come too fast: one had to wait. One failed, or took too long."""
+LimitObserver: TypeAlias = Callable[[ConnectionLimit], None]
+
+_SECONDS_BETWEEN_WARNINGS = 60.0
+_WARNINGS: dict[ConnectionLimit, str] = {
+    "connections": "too many connections, for each that comes one is closed",
+    "handshakes": "too many TLS handshakes under way, for each that comes the oldest is closed",
+    "handshake-rate": "TLS handshakes come faster than they are taken, some wait",
+}
+
+
+def connections_within(most: int) -> int:
+    """No more than `most`, nor than half of what may be open: model servers, scrapes and the API
+    server need the rest."""
+    return min(most, open_files_limit() // 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandshakeLimits:
+    """Of one listener. One costs half a millisecond or more, before its peer has shown anything."""
+
+    under_way: int = 128
+    """At a time: all of them may have their costly step in the same turn of the loop."""
+    burst: int = 256
+    """Of a gateway that starts, and opens one for each of its threads."""
+    per_second: float = 250.0
+
+
+class HandshakePace:
+    """Lets a burst through, then spreads what comes."""
+
+    def __init__(self, limits: HandshakeLimits) -> None:
+        self._apart = 1.0 / limits.per_second
+        self._burst = limits.burst * self._apart
+        self._paid_until = float("-inf")
+
+    def pause(self, now: float) -> float:
+        """How long to wait after one that begins now, before the next."""
+        self._paid_until = max(self._paid_until, now - self._burst) + self._apart
+        return max(self._paid_until - now, 0.0)
+
+
+class CrowdReport:
+    """Counts what limits do, and tells of it in the log, but not of each."""
+
+    def __init__(self, port: int, observe: LimitObserver) -> None:
+        self._port = port
+        self._observe = observe
+        self._untold: dict[ConnectionLimit, int] = {}
+        self._silent_until: dict[ConnectionLimit, float] = {}
+
+    def count(self, limit: ConnectionLimit, most: float, now: float) -> None:
+        """One more, of a limit that is `most`."""
+        self.count_silently(limit)
+        untold = self._untold.get(limit, 0) + 1
+        if now < self._silent_until.get(limit, now):
+            self._untold[limit] = untold
+            return
+        self._untold[limit], self._silent_until[limit] = 0, now + _SECONDS_BETWEEN_WARNINGS
+        log.warning(_WARNINGS[limit], port=self._port, limit=most, count=untold)
+
+    def count_silently(self, limit: ConnectionLimit) -> None:
+        """One more that the log need not tell."""
+        self._observe(limit)
+
+
+def unobserved(_: ConnectionLimit) -> None:
+    """For listeners nobody watches."""
