@@ -16,6 +16,7 @@ from epp.config.instances import Instance, Instances, Surroundings
 from epp.config.parsers_and_detector import complete_detector, complete_parsers
 from epp.config.plugin_context import HeldMetrics
 from epp.config.plugin_registry import PluginRegistry
+from epp.config.producer_parameters import warn_of_idle_names
 from epp.config.replaced_engines import warn_of_replaced_engines
 from epp.config.request_plan import build_plan
 from epp.config.scheduling import complete_scheduling
@@ -104,6 +105,7 @@ def _complete(document: Document, instances: Instances, registry: PluginRegistry
     create_missing_producers(instances)
     links = wire(instances)
     warn_of_replaced_engines(instances.all, links, instances.findings)
+    warn_of_idle_names(instances)
     return Blueprint(
         instances=instances.all,
         scheduling=scheduling,

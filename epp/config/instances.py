@@ -105,6 +105,10 @@ class Instances:
         """Whether there is an entry of that name."""
         return name in self._entries
 
+    def knows_type(self, plugin_type: str) -> bool:
+        """Whether there is a type of that name."""
+        return plugin_type in self._around.registry.types()
+
     def get(self, name: str) -> Instance | None:
         """The instance `name`, built now if need be; None if it can't be, which is a finding."""
         try:

@@ -11,11 +11,11 @@ from epp.config.document import Origin
 from epp.config.findings import listed, unknown_name
 from epp.config.graph import topological_order
 from epp.config.instances import Instance, Instances
+from epp.config.producer_parameters import producer_parameters
 from epp.config.stages import is_written_after
 from epp.config.unavailable import UNAVAILABLE, how_to_have
 from epp.framework.data import DataType, Input, Scope
 from epp.framework.data_types import CORE_METRICS, CORE_METRICS_EXTRACTOR
-from epp.framework.plugin import Parameters
 from epp.framework.request_control import DataProducer
 
 _CORE_NAMES = frozenset(data_type.name for data_type in CORE_METRICS)
@@ -219,28 +219,17 @@ def _declares(instance: Instance, data_type: DataType[Any]) -> bool:
     return any(output.data_type.name == data_type.name for output in instance.outputs)
 
 
-def _producer_parameters(parameters: Parameters | None) -> dict[str, object]:
-    """Parameters that name producers, and what they are set to."""
-    if parameters is None:
-        return {}
-    return {
-        field.alias or name: getattr(parameters, name)
-        for name, field in type(parameters).model_fields.items()
-        if name == "producer" or name.endswith("producer_name")
-    }
-
-
 def _path(reader: Instance, producer: str | None) -> str:
     names = [
         name
-        for name, value in _producer_parameters(reader.parameters).items()
+        for name, value in producer_parameters(reader.parameters).items()
         if producer is None or value == producer
     ]
     return f"{reader.where}.parameters.{names[0]}" if len(names) == 1 else reader.where
 
 
 def _hint(reader: Instance, data_type: DataType[Any]) -> str:
-    if names := list(_producer_parameters(reader.parameters)):
+    if names := list(producer_parameters(reader.parameters)):
         return f" with {' or '.join(names)}"
     default = data_type.default_producer
     return f" by calling it {default!r}" if default else " by leaving the others out"
