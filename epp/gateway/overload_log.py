@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Literal
 
 import structlog
 
-log = structlog.get_logger(__name__)
+from epp.support.line_pace import LinePace
 
-PAUSE_SECONDS = 60.0
+log = structlog.get_logger(__name__)
 
 Outcome = Literal["picked", "rejected"]
 """Sent to an endpoint unread, or answered with an error."""
@@ -26,19 +27,13 @@ class OverloadLog:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._due: dict[tuple[str, Outcome], float] = {}
-        self._untold: dict[tuple[str, Outcome], int] = {}
+        self._paces: defaultdict[tuple[str, Outcome], LinePace] = defaultdict(LinePace)
 
     def cut_short(self, signal: str, outcome: Outcome) -> None:
         """One more."""
-        key = signal, outcome
-        requests = self._untold.get(key, 0) + 1
-        now = self._now()
-        if now < self._due.get(key, now):
-            self._untold[key] = requests
-            return
-        self._due[key], self._untold[key] = now + PAUSE_SECONDS, 0
-        flag = _FLAGS[signal]
-        log.warning(
-            "overloaded: requests are cut short", limit=flag, outcome=outcome, count=requests
-        )
+        count = self._paces[signal, outcome].count(self._now())
+        if count:
+            flag = _FLAGS[signal]
+            log.warning(
+                "overloaded: requests are cut short", limit=flag, outcome=outcome, count=count
+            )

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from epp.support.line_pace import LinePace
 from epp.support.plugin_faults import PluginFault, StillRunning
 from epp.support.wordless import kind_of, wordless_traceback
 
-PAUSE_SECONDS = 60.0
 MOST_KINDS = 16
 """Of faults of one plugin that are told with their tracebacks."""
 MOST_SUBJECTS = 1024
@@ -25,12 +25,11 @@ class Report(Protocol):
 
 
 class _Told:
-    __slots__ = ("due", "failures", "kinds")
+    __slots__ = ("kinds", "pace")
 
     def __init__(self) -> None:
         self.kinds: set[str] = set()
-        self.due = float("-inf")
-        self.failures = 0
+        self.pace = LinePace()
 
 
 class FaultLog:
@@ -54,11 +53,10 @@ class FaultLog:
             if len(self._told) >= MOST_SUBJECTS:
                 self._told.clear()
             told = self._told[subject] = _Told()
-        told.failures += 1
         kind = kind_of(error)
-        now = self._now()
         is_new = kind not in told.kinds and len(told.kinds) < MOST_KINDS
-        if not is_new and now < told.due:
+        failures = told.pace.count(self._now(), at_once=is_new)
+        if not failures:
             return
         words: dict[str, object] = {"error": kind}
         if isinstance(error, _OWN_FAULTS):
@@ -67,7 +65,5 @@ class FaultLog:
             told.kinds.add(kind)
             words["exception"] = wordless_traceback(error)
         else:
-            words["failures"] = told.failures
+            words["failures"] = failures
         self._report(self._event, **values, **words)
-        told.due = now + PAUSE_SECONDS
-        told.failures = 0

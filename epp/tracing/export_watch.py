@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
+from epp.support.line_pace import LinePace
 from epp.support.safe_text import printable
 from epp.support.wordless import kind_of
 from epp.tracing.collector_url import shown_url, without_secrets
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 MOST_REASON = 512
-PAUSE_SECONDS = 60.0
 _QUEUE = "opentelemetry.sdk._shared_internal"
 _HUSHED = (
     # Warns, again and again, when a span does not fit into it.
@@ -79,8 +79,7 @@ class WatchedExporter(SpanExporter):
         self._now = now
         self._takes = True
         self._lost = 0
-        self._due = float("-inf")
-        """When a full queue may be told of again."""
+        self._full = LinePace()
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send a batch."""
@@ -118,8 +117,7 @@ class WatchedExporter(SpanExporter):
 
     def _tell_full(self) -> None:
         self._sdk_log.is_full = False
-        if self._now() >= self._due:
-            self._due = self._now() + PAUSE_SECONDS
+        if self._full.count(self._now()):
             log.warning(
                 "spans are lost, there are more than are sent",
                 remedy="a smaller OTEL_TRACES_SAMPLER_ARG, or a larger OTEL_BSP_MAX_QUEUE_SIZE",

@@ -7,8 +7,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from epp.gateway.overload import LoadGuard, OverloadLimits
-from epp.gateway.overload_log import PAUSE_SECONDS, OverloadLog
+from epp.gateway.overload_log import OverloadLog
 from epp.observability.metrics import Metrics
+from epp.support.line_pace import PAUSE_SECONDS
 from tests.fakes.clock import Clock
 from tests.fakes.metrics.samples import value_of
 

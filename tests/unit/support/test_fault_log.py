@@ -4,7 +4,8 @@ import structlog
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from epp.support.fault_log import MOST_KINDS, MOST_SUBJECTS, PAUSE_SECONDS, FaultLog
+from epp.support.fault_log import MOST_KINDS, MOST_SUBJECTS, FaultLog
+from epp.support.line_pace import PAUSE_SECONDS
 from epp.support.plugin_faults import PluginFault
 
 log = structlog.get_logger(__name__)

@@ -10,7 +10,8 @@ from opentelemetry.trace import SpanContext, TraceFlags
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from epp.tracing.export_watch import PAUSE_SECONDS, SdkLog, WatchedExporter
+from epp.support.line_pace import PAUSE_SECONDS
+from epp.tracing.export_watch import SdkLog, WatchedExporter
 from epp.tracing.span_losses import SpanLosses
 
 GRPC = logging.getLogger("opentelemetry.exporter.otlp.proto.grpc.exporter")
