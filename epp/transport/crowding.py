@@ -3,12 +3,14 @@ is told."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import structlog
 
+from epp.support.line_pace import LinePace
 from epp.support.open_files import open_files_limit
 
 log = structlog.get_logger(__name__)
@@ -23,7 +25,6 @@ ConnectionLimit = Literal["connections", "handshakes", "handshake-rate", "handsh
 They come too fast: one had to wait. One failed, or took too long."""
 LimitObserver: TypeAlias = Callable[[ConnectionLimit], None]
 
-_SECONDS_BETWEEN_WARNINGS = 60.0
 _WARNINGS: dict[ConnectionLimit, str] = {
     "connections": "too many connections, for each that comes one is closed",
     "handshakes": "too many TLS handshakes under way, for each that comes the oldest is closed",
@@ -68,18 +69,14 @@ class CrowdReport:
     def __init__(self, port: int, observe: LimitObserver) -> None:
         self._port = port
         self._observe = observe
-        self._untold: dict[ConnectionLimit, int] = {}
-        self._silent_until: dict[ConnectionLimit, float] = {}
+        self._paces: defaultdict[ConnectionLimit, LinePace] = defaultdict(LinePace)
 
     def count(self, limit: ConnectionLimit, most: float, now: float) -> None:
         """One more, of a limit that is `most`."""
         self.count_silently(limit)
-        untold = self._untold.get(limit, 0) + 1
-        if now < self._silent_until.get(limit, now):
-            self._untold[limit] = untold
-            return
-        self._untold[limit], self._silent_until[limit] = 0, now + _SECONDS_BETWEEN_WARNINGS
-        log.warning(_WARNINGS[limit], port=self._port, limit=most, count=untold)
+        untold = self._paces[limit].count(now)
+        if untold:
+            log.warning(_WARNINGS[limit], port=self._port, limit=most, count=untold)
 
     def count_silently(self, limit: ConnectionLimit) -> None:
         """One more that the log need not tell."""
