@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from cryptography import x509
 
@@ -17,14 +17,7 @@ PORT, CERTIFICATE = "picker-port", "picker-certificate"
 _SOON = dt.timedelta(days=14)
 
 
-def utc_now() -> dt.datetime:
-    """The time that certificates are judged by."""
-    return dt.datetime.now(dt.UTC)
-
-
-async def look_at_picker_port(
-    case: Case, now: Callable[[], dt.datetime] = utc_now
-) -> Iterable[Finding]:
+async def look_at_picker_port(case: Case) -> Iterable[Finding]:
     """Reachable; TLS or plaintext as meant; HTTP/2; and what the certificate says."""
     address = case.picker
     if address is None:
@@ -53,7 +46,7 @@ async def look_at_picker_port(
         return [fault(PORT, text, "is a proxy in front of it? It must let ALPN h2 through")]
     return [
         ok(PORT, f"{address} speaks {look.tls_version}, ALPN h2"),
-        *judge_certificate(look, now()),
+        *judge_certificate(look, dt.datetime.now(dt.UTC)),
     ]
 
 
