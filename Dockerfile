@@ -26,6 +26,8 @@ LABEL org.opencontainers.image.title="inference-endpoint-picker" \
 RUN python -m compileall -q --invalidation-mode checked-hash -x /pip/ /usr/local/lib/python3*
 COPY --from=builder /opt/epp /opt/epp
 ENV PATH=/opt/epp/bin:${PATH} PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+# Users without a name have no home, and not every runtime sets one; the Kubernetes client can't be loaded without.
+ENV HOME=/
 # For epp version, and the label commit of llm_d_epp_info.
 ENV EPP_REVISION=${REVISION}
 # A number, so that runAsNonRoot can be checked without a look into /etc/passwd.

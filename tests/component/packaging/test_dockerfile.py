@@ -46,6 +46,11 @@ def test_the_image_serves_as_a_user_without_a_name() -> None:
     assert runtime["COPY"] == f"--from=builder {RUNTIME_FOLDER} {RUNTIME_FOLDER}"
 
 
+def test_the_image_sets_a_home_that_not_every_runtime_gives_a_user_without_a_name() -> None:
+    # The Kubernetes client asks for it when it is loaded.
+    assert ("ENV", "HOME=/") in stages()[-1]
+
+
 def test_the_image_knows_the_commit_it_was_built_of() -> None:
     runtime = stages()[-1]
 
