@@ -103,6 +103,15 @@ class Caller:
         """Create the CustomResourceDefinition of a file."""
         self.define(yaml.safe_load(path.read_text()))
 
+    def remove_definition(self, path: Path) -> None:
+        """Delete the CustomResourceDefinition of a file, and wait until another may take its place.
+
+        That is only after its objects are gone.
+        """
+        definition = yaml.safe_load(path.read_text())
+        self.delete(definition)
+        self._wait(lambda: self.status("GET", path_of(definition)) == 404)
+
     def define(self, definition: Manifest) -> None:
         """Create a CustomResourceDefinition and wait until its objects can be listed."""
         self.create(definition)

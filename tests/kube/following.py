@@ -116,6 +116,15 @@ async def following(
         yield follower
 
 
+@asynccontextmanager
+async def closing(client: KubeClient) -> AsyncIterator[KubeClient]:
+    """Close the client in the end, whatever becomes of the test."""
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
 class Cluster:
     """The pool and the pods of a namespace, changed by their owner; nothing here blocks."""
 
@@ -175,7 +184,9 @@ class Cluster:
     def _endpoints(self) -> Endpoints:
         try:
             spec = self._owner.request("GET", path_of(self._pool()))["spec"]
-        except Refused:
+        except Refused as refused:
+            if refused.status != 404:
+                raise
             return set()
         labels = spec["selector"]["matchLabels"]
         selector = ",".join(f"{key}={value}" for key, value in labels.items())

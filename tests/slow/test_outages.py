@@ -8,12 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 
 from epp.kubernetes.client import KubeClient
 from epp.kubernetes.observer import RelistReason, WatchErrorKind
 from tests.kube.caller import Caller
-from tests.kube.following import IMPATIENT, Cluster, Follower, following
+from tests.kube.following import IMPATIENT, Cluster, Follower, closing, following
 from tests.kube.harness import ControlPlane
 from tests.kube.installation import POOL_DEFINITION, ServiceAccount, rendered
 from tests.kube.objects import namespace_of, stored_pod
@@ -92,13 +91,13 @@ async def test_a_cluster_that_lost_everything_is_followed_from_its_new_beginning
 ) -> None:
     with Caller(own_control_plane) as admin:
         cluster = Cluster(admin, "models")
-        client = await KubeClient.connect(own_control_plane.kubeconfig())
         admin.install_definition(POOL_DEFINITION)
         admin.create(namespace_of("models"))
         await cluster.create_pool(8000, **LLAMA)
         for number in range(20):  # so that versions get higher than those of the new beginning
             await cluster.add_pod(f"pod-{number}", f"10.0.0.{number}", **LLAMA)
-        async with following(client, "models") as follower:
+        connected = await KubeClient.connect(own_control_plane.kubeconfig())
+        async with closing(connected) as client, following(client, "models") as follower:
             await follower.shows(await cluster.endpoints())
 
             await asyncio.to_thread(own_control_plane.wipe)
@@ -110,7 +109,6 @@ async def test_a_cluster_that_lost_everything_is_followed_from_its_new_beginning
             await follower.shows(await cluster.endpoints())
             assert [address for _, address in follower.endpoints()] == ["10.0.1.1:8000"]
             assert follower.counts.relists[RelistReason.SILENT] > 0
-        await client.close()
 
 
 async def test_a_definition_that_comes_late_goes_and_comes_back_is_noticed(
@@ -118,10 +116,10 @@ async def test_a_definition_that_comes_late_goes_and_comes_back_is_noticed(
 ) -> None:
     with Caller(own_control_plane) as admin:
         cluster = Cluster(admin, "models")
-        client = await KubeClient.connect(own_control_plane.kubeconfig())
         admin.create(namespace_of("models"))
         await cluster.add_pod("a", "10.0.0.1", **LLAMA)
-        async with following(client, "models") as follower:
+        connected = await KubeClient.connect(own_control_plane.kubeconfig())
+        async with closing(connected) as client, following(client, "models") as follower:
             await follower.fails(WatchErrorKind.NOT_FOUND)
             for _ in range(2):
                 await asyncio.to_thread(admin.install_definition, POOL_DEFINITION)
@@ -129,9 +127,8 @@ async def test_a_definition_that_comes_late_goes_and_comes_back_is_noticed(
                 await follower.shows(await cluster.endpoints())
                 assert len(follower.endpoints()) == 1
 
-                await cluster.do("delete", yaml.safe_load(POOL_DEFINITION.read_text()))
+                await cluster.do("remove_definition", POOL_DEFINITION)
                 await follower.loses_the_pool()
-        await client.close()
 
 
 async def test_an_expired_token_is_replaced_when_there_is_a_new_one(
@@ -140,15 +137,14 @@ async def test_an_expired_token_is_replaced_when_there_is_a_new_one(
     await cluster.create_pool(8000, **LLAMA)
     await cluster.add_pod("a", "10.0.0.1", **LLAMA)
     account.write_token(expires_in_seconds=-60)
-    client = await account.connect()
-    async with following(client, cluster.namespace) as follower:
+    connected = await account.connect()
+    async with closing(connected) as client, following(client, cluster.namespace) as follower:
         await follower.fails(WatchErrorKind.UNAUTHORIZED)
         assert not follower.synced
 
         account.write_token()
 
         await follower.shows(await cluster.endpoints())
-    await client.close()
 
 
 async def test_rights_that_are_granted_late_are_noticed(
@@ -160,8 +156,8 @@ async def test_rights_that_are_granted_late_are_noticed(
     await cluster.create_pool(8000, **LLAMA)
     await cluster.add_pod("a", "10.0.0.1", **LLAMA)
     await cluster.do("delete", role)
-    client = await account.connect()
-    async with following(client, cluster.namespace) as follower:
+    connected = await account.connect()
+    async with closing(connected) as client, following(client, cluster.namespace) as follower:
         await follower.fails(WatchErrorKind.FORBIDDEN)
         assert not follower.synced
         await cluster.do("create", role)
@@ -174,4 +170,3 @@ async def test_rights_that_are_granted_late_are_noticed(
         await cluster.add_pod("b", "10.0.0.2", **LLAMA)
         await follower.shows(await cluster.endpoints())
         assert not follower.removed
-    await client.close()
