@@ -131,6 +131,35 @@ def test_legends_show_labels_that_their_expressions_keep() -> None:
             assert shown <= kept, panel["title"]
 
 
+def test_averages_are_shown_while_there_is_something_to_average() -> None:
+    """They keep their values when the last endpoint goes."""
+    for target in targets():
+        read = {each.metric for each in read_promql(without_variables(target.expression)).selectors}
+        if any(re.match("llm_d_epp_(average|std_dev)_", metric) for metric in read):
+            assert "llm_d_epp_ready_endpoints" in read, target.panel
+
+
+def test_requests_in_flight_fall_to_zero_where_their_series_end() -> None:
+    (shown,) = (each for each in targets() if each.panel == "In flight by endpoint")
+
+    assert " or 0 * sum by (endpoint_name) (max_over_time(" in shown.expression
+
+
+def test_picks_are_compared_among_the_endpoints_of_now() -> None:
+    """The series of those that left stay for a while, those never picked have none."""
+    for target in targets():
+        if target.panel == "Spread of picks":
+            read = read_promql(without_variables(target.expression)).selectors
+            assert "llm_d_epp_per_endpoint_queue_size" in {each.metric for each in read}
+
+
+def test_no_axis_has_words_for_numbers() -> None:
+    """Grafana 10.2 writes the text for an empty panel at an axis without decimals."""
+    for panel in dashboard()["panels"]:
+        if panel["type"] == "timeseries":
+            assert not {"noValue", "decimals"} <= panel["fieldConfig"]["defaults"].keys()
+
+
 def test_panels_that_the_page_sends_to_are_there() -> None:
     told = re.findall(r"\bpanel `([^`]+)`", (ROOT / "docs/operations.md").read_text())
 
