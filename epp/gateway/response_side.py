@@ -3,6 +3,7 @@ the model's name is due."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from epp.framework.headers import Headers
@@ -11,9 +12,7 @@ from epp.gateway import messages
 from epp.gateway.body_messages import MAX_CHUNK_BYTES, response_body_chunks
 from epp.gateway.message_metadata import NO_METADATA, metadata_of
 from epp.gateway.overload import Pressure
-from epp.request_control.outliers import is_error
 from epp.request_control.response import ResponsePhase
-from epp.request_control.response_headers import status_of
 from epp.request_control.response_rewriting import BodyPolicy
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class ResponseSide:
             served=messages.served_endpoint(message),
             metadata=metadata_of(message),
             policy=self._policy,
-            is_gateways_own=is_error(status_of(headers)) and messages.is_gateways_own(message),
+            is_gateways_own=partial(messages.is_gateways_own, message),
         )
         self._send((messages.response_headers_answer(changes),))
         if message.response_headers.end_of_stream or not self.body_is_seen:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from epp.framework.request import InferenceResponse, TerminationCause
+from epp.request_control.outliers import is_error
 from epp.request_control.response_headers import (
     headers_of_ours,
     is_readable,
@@ -91,23 +92,25 @@ class ResponsePhase:
         served: str | None,
         metadata: Mapping[str, Mapping[str, MetadataValue]],
         policy: BodyPolicy,
-        is_gateways_own: bool = False,
+        is_gateways_own: Callable[[], bool] = lambda: False,
     ) -> dict[str, bytes | None]:
         """Take the response headers; gives the changes to answer with.
 
-        `is_gateways_own`: the gateway made this error, and no endpoint had a part in it.
+        `is_gateways_own` tells of an error whether the gateway made it, and no endpoint had a part
+        in it.
         """
         active, context = self._active, self._context
         if active is None:
             return headers_of_ours(context.settings, None)
         self._credit(active, served)
-        active.is_answered_by_gateway = is_gateways_own
+        status = status_of(headers)
+        active.is_answered_by_gateway = is_error(status) and is_gateways_own()
         active.response_started_at = context.now()
         media_type = (headers.get("content-type") or "").lower()
         streaming = is_streaming(media_type, active)
         response = InferenceResponse(
             headers=headers,
-            status=status_of(headers),
+            status=status,
             streaming=streaming,
             started=True,
             metadata=metadata,
