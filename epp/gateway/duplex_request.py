@@ -50,9 +50,11 @@ class DuplexRequest(RequestSide):
         self._held.add(data)
         if self.state is RequestState.DECIDING:
             return  # in a tunnel that is not open yet
-        pressure, signal = context.guard.buffer_pressure()
+        pressure, signal = context.guard.pressure_left()
+        if self.state is not RequestState.READING:
+            return  # it held most itself
         if pressure is not Pressure.NONE:
-            self._relieve(pressure, signal)
+            self.relieve(pressure, signal)
         elif end:
             self._decide(self._held.join())
 

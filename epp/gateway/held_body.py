@@ -19,14 +19,15 @@ _MOST_PIECES = 256
 class HeldBody:
     """The pieces that have come. Their bytes count on the guard until they are given back."""
 
-    __slots__ = ("_counted", "_guard", "_pieces", "_whole", "seen", "size")
+    __slots__ = ("_guard", "_pieces", "_whole", "counted", "seen", "size")
 
     def __init__(self, guard: LoadGuard) -> None:
         self._guard = guard
         self._pieces: list[bytes] = []
         self._whole: BytesIO | None = None
         """Instead of the pieces."""
-        self._counted = 0
+        self.counted = 0
+        """Bytes that are here."""
         self.size = 0
         """Bytes that have come in all."""
         self.seen = False
@@ -45,7 +46,7 @@ class HeldBody:
                 self._whole = BytesIO()
                 self._whole.writelines(self._pieces)
                 self._pieces.clear()
-        self._counted += len(piece)
+        self.counted += len(piece)
         self._guard.hold(len(piece))
 
     def join(self) -> bytes:
@@ -61,8 +62,8 @@ class HeldBody:
         """Count it out, and drop what has not been joined."""
         self._whole = None
         self._pieces.clear()
-        self._guard.give_back(self._counted)
-        self._counted = 0
+        self._guard.give_back(self.counted)
+        self.counted = 0
 
     def released_after(self, messages: Iterable[bytes]) -> Iterator[bytes]:
         """`messages`, with the body counted out when they have all been taken, or dropped."""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 HARD_FACTOR = 1.5
 """The second limit of decision 1, as a multiple of the first."""
+_ROOM_SHARE = 16
+"""Part of the buffered bytes that is made free at a time, so that it is seldom looked for."""
 _LAG_SAMPLES = 3
 _LAG_INTERVAL_SECONDS = 0.1
 
@@ -58,6 +60,8 @@ class LoadGuard:
         self._log = OverloadLog(now)
         self.streams = 0
         self.buffered_bytes = 0
+        self.make_room: Callable[[int], None] = lambda _: None
+        """Ends requests that hold as many bytes, as far as there are such requests."""
 
     def hold(self, size: int) -> None:
         """Count bytes that were taken from a gateway and not yet given back."""
@@ -88,6 +92,14 @@ class LoadGuard:
             return Pressure.NONE, ""
         over = self.buffered_bytes > limit * HARD_FACTOR
         return (Pressure.EXTREME if over else Pressure.HIGH), "buffered-bytes"
+
+    def pressure_left(self) -> tuple[Pressure, str]:
+        """The same, when those who hold most have made room."""
+        limit = self._limits.buffered_bytes
+        if not limit or self.buffered_bytes <= limit:
+            return Pressure.NONE, ""
+        self.make_room(self.buffered_bytes - limit + limit // _ROOM_SHARE)
+        return self.buffer_pressure()
 
     def cut_short(self, signal: str, outcome: Outcome) -> None:
         """Count a request that `signal` took a regular decision from, and tell of it."""

@@ -128,6 +128,10 @@ class RequestSide(ABC):
         elif self.state is not RequestState.OVER:
             self._send((messages.REQUEST_TRAILERS,))
 
+    def held_bytes(self) -> int:
+        """Bytes of its body that are here; none while it is being decided."""
+        return 0 if self.state is RequestState.DECIDING else self._held.counted
+
     def reject(self, rejection: Rejection) -> None:
         """End the request with an HTTP answer of ours."""
         self._stop()
@@ -160,10 +164,11 @@ class RequestSide(ABC):
         pressure, signal = self._context.guard.pressure()
         if pressure is Pressure.NONE:
             return False
-        self._relieve(pressure, signal)
+        self.relieve(pressure, signal)
         return True
 
-    def _relieve(self, pressure: Pressure, signal: str) -> None:
+    def relieve(self, pressure: Pressure, signal: str) -> None:
+        """Decide what is being read without reading on: the process has more than it may."""
         self._on_headers = True
         try:
             active = relief(self._context, pressure, signal, partial(self._incoming, None))

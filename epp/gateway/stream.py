@@ -31,6 +31,7 @@ from epp.wire import ext_proc_pb2 as wire
 
 if TYPE_CHECKING:
     from epp.gateway.context import GatewayContext
+    from epp.gateway.overload import Pressure
     from epp.gateway.request_side import RequestSide
 
 
@@ -173,6 +174,31 @@ class Transaction:
         if self._modes.request in WHOLE_BODIES:
             return None
         return request.last_activity
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no message came yet."""
+        return self._request is None
+
+    def held_bytes(self, long_ago: float) -> int:
+        """Bytes of the request's body that its end would set free. One that was answered is on its
+        way, unless nothing of it came since `long_ago`: then its answer is not read."""
+        request = self._request
+        if request is None:
+            return 0
+        is_under_way = request.state is not RequestState.READING
+        return 0 if is_under_way and request.last_activity > long_ago else request.held_bytes()
+
+    def make_room(self, pressure: Pressure, signal: str) -> None:
+        """Let go of the body."""
+        request = self._request
+        if request is not None and request.state is RequestState.READING:
+            request.relieve(pressure, signal)
+            return
+        self._context.guard.cut_short(signal, "rejected")
+        self._end(TerminationCause.ERROR)
+        self._leave()
+        self._outlet.fail(StatusCode.UNAVAILABLE, f"the endpoint picker is overloaded ({signal})")
 
     def reject(self, rejection: Rejection) -> None:
         """End a request that is being read with an HTTP answer."""

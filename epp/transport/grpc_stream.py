@@ -83,6 +83,11 @@ class GrpcStream:
             self._end = StreamEnd(code, message)
             self._wake()
 
+    def fail(self, code: StatusCode, message: str) -> None:
+        """End the stream now: grpcio, which waits for the peer to read, has one status for it."""
+        del code, message
+        self._task.cancel()
+
     async def converse(self, handler: StreamHandler) -> StreamEnd:
         """Feed the handler until it has ended the stream and all it queued has been written.
 

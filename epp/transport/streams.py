@@ -59,6 +59,9 @@ class Outlet(Protocol):
     def close(self, code: StatusCode = StatusCode.OK, message: str = "") -> None:
         """End the stream once everything queued has gone out. Later sends are dropped."""
 
+    def fail(self, code: StatusCode, message: str) -> None:
+        """End the stream now, whatever is queued; the handler is told as if the peer had left."""
+
 
 class StreamHandler(Protocol):
     """One stream's state machine."""

@@ -32,6 +32,9 @@ class Sink:
         assert code is StatusCode.OK, message
         self.is_closed = True
 
+    def fail(self, code: StatusCode, message: str) -> None:
+        raise AssertionError(message)
+
 
 THREE = ("10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000")
 

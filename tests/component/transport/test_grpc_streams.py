@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from epp.transport.grpc_aio import MessageLimits
 from epp.transport.streams import Outlet, StatusCode
+from tests.fakes.eventually import eventually
 from tests.fakes.transport.streams import (
     CountingObserver,
     Opened,
@@ -103,6 +104,36 @@ async def test_answers_in_and_out_of_turn_keep_their_order(serving: Serving) -> 
                 ]
                 assert of_kind == [b"%s %s" % (name, kind) for name in (b"a", b"b", b"c")]
             call.cancel()
+
+
+async def test_a_stream_that_is_failed_ends_although_its_answers_are_not_read(
+    serving: Serving,
+) -> None:
+    closed = asyncio.Event()
+
+    def endless() -> Iterator[bytes]:
+        try:
+            while True:
+                yield bytes(MIB)
+        finally:
+            closed.set()
+
+    observer = CountingObserver()
+    opened = Opened(SilentHandler)
+    async with serving(opened, observer=observer) as client:
+        call = client.open()
+        await call.write(b"question")
+        handler = await opened.next()
+        assert await handler.events.get() == b"question"
+        handler.outlet.send(endless())
+        assert await call.read() == bytes(MIB)
+
+        handler.outlet.fail(StatusCode.UNAVAILABLE, "enough")
+
+        assert await handler.events.get() == "disconnect"
+        await closed.wait()
+        await eventually(lambda: len(observer.codes) == 1)
+        call.cancel()
 
 
 async def test_a_stream_closed_out_of_turn_ends_although_a_read_is_pending(

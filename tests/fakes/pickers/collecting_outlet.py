@@ -24,6 +24,9 @@ class CollectingOutlet:
         assert self.code is None, "closed twice"
         self.code, self.message = code, message
 
+    def fail(self, code: StatusCode, message: str) -> None:
+        self.close(code, message)
+
     def take(self) -> list[Answer]:
         """The answers since the last call."""
         taken, self.answers = self.answers, []

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -45,7 +46,11 @@ class Picker:
         return sum(each.load.in_flight for each in self.datastore.snapshot().endpoints)
 
 
-def make_picker(settings: RequestPathSettings | None = None, config: str | None = None) -> Picker:
+def make_picker(
+    settings: RequestPathSettings | None = None,
+    config: str | None = None,
+    now: Callable[[], float] = time.monotonic,
+) -> Picker:
     datastore = Datastore()
     datastore.set_pool(pool())
     datastore.set_pods(pods([ADDRESS]))
@@ -53,7 +58,7 @@ def make_picker(settings: RequestPathSettings | None = None, config: str | None 
     metrics, rng = Metrics(), random.Random(1)
     plan = simple_plan(metrics, rng) if config is None else configured_plan(config, metrics, rng)
     path = build_request_path(
-        datastore, metrics, settings or RequestPathSettings(), plan=plan, rng=rng
+        datastore, metrics, settings or RequestPathSettings(), plan=plan, rng=rng, now=now
     )
     return Picker(path, datastore)
 
