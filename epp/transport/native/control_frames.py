@@ -36,7 +36,8 @@ _PING_BYTES = 8
 _GOAWAY_BYTES = 8
 _PRIORITY_BYTES = 5
 _WINDOW_UPDATE_BYTES = 4
-_STREAMS_PER_NOISE = 16
+_LOOKS_PER_NOISE = 16
+"""Streams or settings that one frame makes us look at."""
 
 
 class ControlFrames:
@@ -101,10 +102,11 @@ class ControlFrames:
             return
         if len(payload) % _SETTING_BYTES:
             raise _size_fault("SETTINGS")
+        self._table.spend_noise(len(payload) // _SETTING_BYTES // _LOOKS_PER_NOISE)
         values = dict(_checked(*item) for item in settings_in(payload))
         window = values.get(Setting.INITIAL_WINDOW_SIZE)
         if window is not None and window != self._outbox.initial_window:
-            self._table.spend_noise(len(self._table) // _STREAMS_PER_NOISE)
+            self._table.spend_noise(len(self._table) // _LOOKS_PER_NOISE)
             self._table.change_initial_window(window)
         self._outbox.control(SETTINGS_ACK)
 

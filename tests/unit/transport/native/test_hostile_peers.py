@@ -81,6 +81,17 @@ def test_a_flood_of_frames_for_nothing_ends_the_connection(noise: bytes) -> None
     assert peer.handler.ends == ["disconnect"]
 
 
+def test_a_frame_of_settings_costs_as_much_as_there_are() -> None:
+    peer = opened()
+    full = frame(SETTINGS, 0, 0, (b"\xbe\xbe" + bytes(4)) * 2_700)
+    peer.send(full * 2)
+    assert not peer.world.is_closing
+
+    frames = peer.send(full)
+
+    assert goaway_in(frames) is ErrorCode.ENHANCE_YOUR_CALM
+
+
 def test_the_same_over_a_longer_time_is_no_flood() -> None:
     peer = opened()
     for _ in range(20):
