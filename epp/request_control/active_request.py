@@ -33,6 +33,7 @@ class ActiveRequest:
         "bodiless",
         "body",
         "body_changed",
+        "destination",
         "ended",
         "endpoints",
         "first_byte_at",
@@ -70,6 +71,8 @@ class ActiveRequest:
     ) -> None:
         self.request = request
         self.endpoints = endpoints
+        self.destination = ",".join([endpoint.address for endpoint in endpoints]) or None
+        """Value of the destination header; None: the gateway goes on without one."""
         self.hooks = hooks
         """Those of the plan that the request met, whatever is configured by now."""
         self.result = result
@@ -109,11 +112,6 @@ class ActiveRequest:
         if self.result is None:
             return self._kept_reason or self.note
         return reason_of(self.result)
-
-    @property
-    def destination(self) -> str | None:
-        """Value of the destination header; None: the gateway goes on without one."""
-        return ",".join(endpoint.address for endpoint in self.endpoints) or None
 
     @property
     def ttft_seconds(self) -> float | None:
