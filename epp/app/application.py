@@ -147,7 +147,7 @@ class Application:
             if options.config_file is not None:
                 self._keep_running("configuration", self._follow_configuration)
             self._keep_running("load guard", self._path.guard.run)
-            self._keep_running("idle bodies", self._path.processor.run)
+            self._keep_running("idle bodies", self._path.processor.upkeep.run)
             guard = metrics_guard(options, self._follower.cluster, self._metrics)
             ports = await self._listeners.start(guard)
         except BaseException:

@@ -31,7 +31,7 @@ class KeptRequest(RequestSide):
     __slots__ = ()
 
     def _await_body(self) -> None:
-        if self._mode not in BODIES_LEFT_ALONE:
+        if self.mode not in BODIES_LEFT_ALONE:
             if opens_tunnel(self.pending.headers):
                 self.reject(tunnel_without_end())
             else:
@@ -45,7 +45,7 @@ class KeptRequest(RequestSide):
         self._decide(None)
 
     def _take(self, data: bytes, end: bool) -> None:
-        if self.state is RequestState.READING and self._mode is not BodyMode.NONE:
+        if self.state is RequestState.READING and self.mode is not BodyMode.NONE:
             self._whole(data)
         else:
             self._owed(end)
@@ -60,7 +60,7 @@ class KeptRequest(RequestSide):
         self._decide(self._held.join())
 
     def _owed(self, end: bool) -> None:
-        if self._mode is BodyMode.NONE:
+        if self.mode is BodyMode.NONE:
             self._context.metrics.message_ignored("request-body")
         elif self.state is RequestState.DECIDING:
             self._bodies_owed += 1
@@ -71,7 +71,7 @@ class KeptRequest(RequestSide):
     def _ended_by_trailers(self) -> bool:
         """Trailers are the end of a body that had nothing in it, which no message told."""
         waits_for_body = self._headers_seen and self.state is RequestState.READING
-        return waits_for_body and self._mode in WHOLE_BODIES
+        return waits_for_body and self.mode in WHOLE_BODIES
 
     def _answer_body(self, active: ActiveRequest) -> None:
         if not self._on_headers:

@@ -42,7 +42,6 @@ class RequestSide(ABC):
         "_context",
         "_headers_seen",
         "_held",
-        "_mode",
         "_observing",
         "_on_decided",
         "_on_failed",
@@ -53,6 +52,7 @@ class RequestSide(ABC):
         "_trailers_owed",
         "active",
         "last_activity",
+        "mode",
         "pending",
         "state",
     )
@@ -69,7 +69,7 @@ class RequestSide(ABC):
         on_failed: Callable[[str], None],
     ) -> None:
         self._context = context
-        self._mode = mode
+        self.mode = mode
         self._observing = observing
         self._send = send
         self._close = close
@@ -97,7 +97,7 @@ class RequestSide(ABC):
         self._headers_seen = True
         self.pending.take_headers(message)
         self.state = RequestState.READING
-        self._on_headers = self._mode not in WHOLE_BODIES
+        self._on_headers = self.mode not in WHOLE_BODIES
         bodiless = message.request_headers.end_of_stream
         if bodiless:
             self._on_headers = self._body_complete = True
@@ -180,7 +180,7 @@ class RequestSide(ABC):
     def _rejected_by_length(self) -> bool:
         """413 before the first byte is taken, when the client says how many will come."""
         limit = self._context.settings.max_request_body_bytes
-        if self._mode in BODIES_LEFT_ALONE or not declares_more(self.pending.headers, limit):
+        if self.mode in BODIES_LEFT_ALONE or not declares_more(self.pending.headers, limit):
             return False
         self.reject(body_too_large(limit))
         return True
@@ -189,7 +189,7 @@ class RequestSide(ABC):
         return self.pending.incoming(
             body,
             bodiless=bodiless,
-            body_may_be_cut=self._mode is BodyMode.BUFFERED_PARTIAL,
+            body_may_be_cut=self.mode is BodyMode.BUFFERED_PARTIAL,
             reserve=not self._observing,
         )
 
@@ -256,7 +256,7 @@ class RequestSide(ABC):
         """Leave the rest of the transaction to the gateway, if that is wanted and loses nothing:
         in full duplex, bytes that are yet to come would be lost (protocol §2.9)."""
         wanted = active.skip_response or self._context.settings.skip_response
-        at_risk = self._mode is BodyMode.FULL_DUPLEX and not self._body_complete
+        at_risk = self.mode is BodyMode.FULL_DUPLEX and not self._body_complete
         if wanted and not at_risk and not self._observing:
             active.end(TerminationCause.NATURAL)
             self._close()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
-from epp.framework.errors import Rejection
 from epp.framework.request import TerminationCause
 from epp.gateway import messages
 from epp.gateway.body_messages import (
@@ -19,7 +18,7 @@ from epp.gateway.body_messages import (
 )
 from epp.gateway.duplex_request import DuplexRequest
 from epp.gateway.kept_request import KeptRequest
-from epp.gateway.modes import WHOLE_BODIES, BodyMode, StreamModes, stream_modes
+from epp.gateway.modes import BodyMode, StreamModes, stream_modes
 from epp.gateway.rejections import told_too_much
 from epp.gateway.request_state import RequestState
 from epp.gateway.request_texts import read_request
@@ -52,10 +51,10 @@ class Transaction:
         "_modes",
         "_on_closed",
         "_outlet",
-        "_request",
         "_response",
         "_send",
         "_told",
+        "request",
     )
 
     def __init__(
@@ -65,7 +64,8 @@ class Transaction:
         self._send: Callable[[Iterable[bytes]], None] = outlet.send
         self._context = context
         self._on_closed = on_closed
-        self._request: RequestSide | None = None
+        self.request: RequestSide | None = None
+        """From the first message to the end."""
         self._response: ResponseSide | None = None
         self._modes = _UNKNOWN_MODES
         self._half_closed = False
@@ -84,7 +84,7 @@ class Transaction:
                 response.body(*piece)
                 return
         elif first == REQUEST_BODY:
-            request = self._request
+            request = self.request
             if request is not None and (piece := read_piece(message)) is not None:
                 request.body(*piece)
                 return
@@ -100,7 +100,7 @@ class Transaction:
             self._violation("message is not a ProcessingRequest")
             return
         kind = parsed.WhichOneof("request")
-        request = self._request or self._open(parsed)
+        request = self.request or self._open(parsed)
         if kind == "response_body":
             response = self._response or self._response_side(request)
             response.body(parsed.response_body.body, parsed.response_body.end_of_stream)
@@ -122,7 +122,7 @@ class Transaction:
         """Count headers and metadata that are long; False if they are too long to be read."""
         size = bytes_besides(message)
         if size > MAX_TOLD_BYTES:
-            request = self._request or self._open(wire.ProcessingRequest())
+            request = self.request or self._open(wire.ProcessingRequest())
             if message[:1] == RESPONSE_HEADERS and self._response is None:
                 self._new_response(request).unread_headers()
             elif request.state in (RequestState.ANSWERED, RequestState.OVER):
@@ -138,7 +138,7 @@ class Transaction:
     def on_half_close(self) -> None:
         """The gateway sends no more. An answer that is owed still goes out."""
         self._half_closed = True
-        request = self._request
+        request = self.request
         if self._closed or (request is not None and request.state is RequestState.DECIDING):
             return
         if request is not None and request.state is RequestState.READING:
@@ -161,37 +161,11 @@ class Transaction:
 
     def log_values(self) -> Mapping[str, str]:
         """The id of the request, once it is known."""
-        return self._request.pending.log_values() if self._request is not None else {}
-
-    def idle_since(self) -> float | None:
-        """When the request body last grew; None unless it is being waited for.
-
-        One that the gateway keeps until it is whole may be growing there for as long as it likes.
-        """
-        request = self._request
-        if request is None or request.state is not RequestState.READING:
-            return None
-        if self._modes.request in WHOLE_BODIES:
-            return None
-        return request.last_activity
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether no message came yet."""
-        return self._request is None
-
-    def held_bytes(self, long_ago: float) -> int:
-        """Bytes of the request's body that its end would set free. One that was answered is on its
-        way, unless nothing of it came since `long_ago`: then its answer is not read."""
-        request = self._request
-        if request is None:
-            return 0
-        is_under_way = request.state is not RequestState.READING
-        return 0 if is_under_way and request.last_activity > long_ago else request.held_bytes()
+        return self.request.pending.log_values() if self.request is not None else {}
 
     def make_room(self, pressure: Pressure, signal: str) -> None:
         """Let go of the body."""
-        request = self._request
+        request = self.request
         if request is not None and request.state is RequestState.READING:
             request.relieve(pressure, signal)
             return
@@ -199,11 +173,6 @@ class Transaction:
         self._end(TerminationCause.ERROR)
         self._leave()
         self._outlet.fail(StatusCode.UNAVAILABLE, f"the endpoint picker is overloaded ({signal})")
-
-    def reject(self, rejection: Rejection) -> None:
-        """End a request that is being read with an HTTP answer."""
-        if self._request is not None:
-            self._request.reject(rejection)
 
     def abort(self, message: str) -> None:
         """Give the stream up: an error status, so that a truncated body is seen as one."""
@@ -216,7 +185,7 @@ class Transaction:
         if modes.observing:
             self._send = _unsent
         kind = DuplexRequest if modes.request is BodyMode.FULL_DUPLEX else KeptRequest
-        self._request = kind(
+        self.request = kind(
             self._context,
             modes.request,
             observing=modes.observing,
@@ -225,7 +194,7 @@ class Transaction:
             on_decided=self._finish_if_half_closed,
             on_failed=self.abort,
         )
-        return self._request
+        return self.request
 
     def _request_headers(self, request: RequestSide, message: wire.ProcessingRequest) -> None:
         if request.state is not RequestState.NEW or self._response is not None:
@@ -272,7 +241,7 @@ class Transaction:
         return TerminationCause.CLIENT_DISCONNECT
 
     def _end(self, cause: TerminationCause) -> None:
-        request, response = self._request, self._response
+        request, response = self.request, self._response
         if response is not None:
             response.abort(cause)
         if request is not None:
@@ -292,7 +261,7 @@ class Transaction:
         self._closed = True
         # Both call back. Without the cycle a stream's memory is free at once: left to the
         # collector, which looks rarely, it came to tens of megabytes.
-        self._request = self._response = None
+        self.request = self._response = None
         self._context.guard.give_back(self._told)
         self._on_closed(self)
 

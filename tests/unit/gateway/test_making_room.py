@@ -9,7 +9,7 @@ import pytest
 from epp.app.request_path import RequestPathSettings
 from epp.datastore.inference_pool import FailureMode
 from epp.gateway.overload import OverloadLimits
-from epp.gateway.service import UNREAD_SECONDS
+from epp.gateway.upkeep import UNREAD_SECONDS
 from epp.transport.streams import StatusCode
 from tests.fakes.clock import Clock
 from tests.fakes.pickers.collecting_outlet import CollectingOutlet
@@ -127,13 +127,13 @@ def test_an_answer_that_nobody_reads_makes_room_but_not_one_on_its_way(
 
 def test_a_stream_on_which_no_message_came_is_ended_in_time(picker: Picker, clock: Clock) -> None:
     silent = Gateway(picker, FULL_DUPLEX, FULL_DUPLEX)
-    processor = picker.path.processor
-    processor.end_idle(clock.now)
+    upkeep = picker.path.processor.upkeep
+    upkeep.end_idle(clock.now)
     assert picker.path.guard.streams == 1
 
-    processor.end_idle(clock.now + 59)
+    upkeep.end_idle(clock.now + 59)
     assert silent.outlet.code is None
-    processor.end_idle(clock.now + 61)
+    upkeep.end_idle(clock.now + 61)
 
     assert silent.outlet.code is StatusCode.UNAVAILABLE
     assert picker.path.guard.streams == 0
@@ -143,12 +143,12 @@ def test_a_stream_that_began_late_is_not_taken_for_a_silent_one(
     picker: Picker, clock: Clock
 ) -> None:
     late = Gateway(picker, FULL_DUPLEX, FULL_DUPLEX)
-    picker.path.processor.end_idle(clock.now)
+    picker.path.processor.upkeep.end_idle(clock.now)
     fields = {":method": "POST", ":path": "/v1/completions"}
     late.send("request_headers", headers=header_map(fields))
     late.send("request_body", body=PROMPT, end_of_stream=True)
 
-    picker.path.processor.end_idle(clock.now + 61)
+    picker.path.processor.upkeep.end_idle(clock.now + 61)
 
     assert late.outlet.code is None
     leave(late)
