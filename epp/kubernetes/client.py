@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from epp.kubernetes.credentials import (
     api_client,
     find_credentials,
 )
+from epp.kubernetes.sockets import Sockets
 
 log = structlog.get_logger(__name__)
 
@@ -30,16 +30,6 @@ _UNAUTHORIZED = 401
 
 _DEFAULT_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
 _RESPONSE_TIMEOUT_SECONDS = 30.0
-
-# A peer that vanished without a word is noticed after 35 seconds.
-_KEEPALIVE = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    *(
-        (socket.IPPROTO_TCP, getattr(socket, name), value)
-        for name, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
-        if hasattr(socket, name)
-    ),
-)
 
 
 class KubeClient:
@@ -102,8 +92,12 @@ class KubeClient:
     ) -> aiohttp.ClientResponse:
         renewals = self._renewals
         response = await self._send(method, path, arguments, response_timeout)
-        if response.status != _UNAUTHORIZED or not await self._renew(renewals):
-            return response
+        try:
+            if response.status != _UNAUTHORIZED or not await self._renew(renewals):
+                return response
+        except BaseException:
+            _hang_up(response)
+            raise
         _hang_up(response)
         return await self._send(method, path, arguments, response_timeout)
 
@@ -115,7 +109,6 @@ class KubeClient:
                 response: aiohttp.ClientResponse = await self._call(path, method, arguments)
         except CONNECTION_ERRORS as error:
             raise unreachable(error) from error
-        _keep_alive(response)
         return response
 
     async def _call(self, path: str, method: str, arguments: Mapping[str, Any]) -> Any:
@@ -149,7 +142,9 @@ class KubeClient:
             return True
 
     def _connect(self) -> Connections:
-        return Connections(api_client(self._credentials, f"epp/{__version__}"))
+        sockets = Sockets()
+        api = api_client(self._credentials, f"epp/{__version__}", sockets.make)
+        return Connections(api, sockets)
 
     async def _renew(self, seen: int) -> bool:
         """Take the credentials anew, once for all requests that were refused with the same ones."""
@@ -172,13 +167,3 @@ def _hang_up(response: aiohttp.ClientResponse) -> None:
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
     response.close()
-
-
-def _keep_alive(response: aiohttp.ClientResponse) -> None:
-    connection = response.connection
-    transport = connection.transport if connection else None
-    sock = transport.get_extra_info("socket") if transport else None
-    if sock is None:
-        return
-    for level, option, value in _KEEPALIVE:
-        sock.setsockopt(level, option, value)

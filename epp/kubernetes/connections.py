@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from epp.kubernetes.sockets import Sockets
+
 
 class Connections:
     """Of one `ApiClient`; once retired they are closed by the last call that goes through them."""
 
-    def __init__(self, api: Any) -> None:
+    def __init__(self, api: Any, sockets: Sockets) -> None:
         self._api = api
+        self._sockets = sockets
         self._calls = 0
         self._is_retired = False
 
@@ -31,4 +34,7 @@ class Connections:
 
     async def close(self) -> None:
         """Close all of them at once."""
-        await self._api.close()
+        try:
+            await self._api.close()
+        finally:
+            await self._sockets.aclose()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
+import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -155,7 +156,11 @@ def _configuration() -> Any:
     return importlib.import_module("kubernetes_asyncio.client").Configuration()
 
 
-def api_client(credentials: Credentials, user_agent: str) -> Any:
+def api_client(
+    credentials: Credentials,
+    user_agent: str,
+    make_socket: Callable[[tuple[Any, ...]], socket.socket],
+) -> Any:
     """The `ApiClient` that reaches the API server; raises `ConfigError` for unusable certificates.
 
     Must be called while the event loop runs.
@@ -166,4 +171,6 @@ def api_client(credentials: Credentials, user_agent: str) -> Any:
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(f"certificates towards the API server: {error}") from error
     client.user_agent = user_agent
+    # aiohttp's `socket_factory`, which an `ApiClient` has no parameter for.
+    client.rest_client.pool_manager.connector._socket_factory = make_socket
     return client

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 
 from epp.kubernetes.connections import Connections
+from epp.kubernetes.sockets import Sockets
 
 
 class SlowApi:
@@ -23,7 +24,7 @@ class SlowApi:
 
 async def test_calls_under_way_go_on_when_their_connections_are_retired() -> None:
     api = SlowApi()
-    connections = Connections(api)
+    connections = Connections(api, Sockets())
     async with asyncio.TaskGroup() as group:
         calls = [group.create_task(connections.call(path, "GET")) for path in ("/a", "/b")]
         await asyncio.sleep(0)
@@ -38,7 +39,7 @@ async def test_calls_under_way_go_on_when_their_connections_are_retired() -> Non
 
 async def test_the_last_call_closes_retired_connections_also_when_it_is_cancelled() -> None:
     api = SlowApi()
-    connections = Connections(api)
+    connections = Connections(api, Sockets())
     call = asyncio.create_task(connections.call("/a", "GET"))
     await asyncio.sleep(0)
     await connections.retire()
@@ -52,6 +53,6 @@ async def test_the_last_call_closes_retired_connections_also_when_it_is_cancelle
 async def test_retired_connections_that_nobody_uses_are_closed_at_once() -> None:
     api = SlowApi()
 
-    await Connections(api).retire()
+    await Connections(api, Sockets()).retire()
 
     assert api.closed == 1

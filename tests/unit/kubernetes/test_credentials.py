@@ -7,6 +7,7 @@ import pytest
 
 from epp.framework.errors import ConfigError
 from epp.kubernetes.credentials import api_client, find_credentials
+from epp.kubernetes.sockets import Sockets
 from tests.fakes.kubernetes.access import plain_credentials
 from tests.kube.credentials import Credentials, kubeconfig
 
@@ -136,7 +137,7 @@ async def test_an_authority_that_is_no_certificate_is_an_error(tmp_path: Path) -
     credentials.configuration.ssl_ca_cert = str(tmp_path / "ca.crt")
 
     with pytest.raises(ConfigError, match="certificates towards the API server"):
-        api_client(credentials, "epp")
+        api_client(credentials, "epp", Sockets().make)
 
 
 async def test_a_plugin_that_hangs_is_given_up(
