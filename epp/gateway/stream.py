@@ -21,8 +21,8 @@ from epp.gateway.kept_request import KeptRequest
 from epp.gateway.modes import BodyMode, StreamModes, stream_modes
 from epp.gateway.rejections import told_too_much
 from epp.gateway.request_state import RequestState
-from epp.gateway.request_texts import read_request
 from epp.gateway.response_side import ResponseSide
+from epp.gateway.text_mending import read_request
 from epp.request_control.response_headers import is_interim
 from epp.request_control.response_rewriting import BodyPolicy
 from epp.transport.streams import Outlet, StatusCode

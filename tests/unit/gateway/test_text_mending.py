@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epp.gateway.request_texts import read_request
+from epp.gateway.text_mending import read_request
 from epp.wire import ext_proc_pb2 as wire
 
 NAMESPACE = "a.namespace"
