@@ -48,7 +48,8 @@ def run_command(arguments: Sequence[str], environment: Mapping[str, str]) -> int
     options, problems = options_of(line)
     problems = [text for text in problems if text is not NO_POOL]  # there is much else to look at
     problems += [
-        f"--skip: {name!r} is no check{did_you_mean(name, CHECK_IDS)}; epp doctor --help lists them"
+        f"--skip: {name!r} is no check{did_you_mean(name, CHECK_IDS)}; allowed:"
+        f" {', '.join(CHECK_IDS)}"
         for name in asked.skip
         if name not in CHECK_IDS
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from epp.app.options import ServeOptions
@@ -58,6 +58,21 @@ _STAGES: tuple[tuple[tuple[tuple[str, Look], ...], ...], ...] = (
     (((envoy.GATEWAY, envoy.look_at_gateway),),),
 )
 
+# Who builds on what a check finds out.
+_BUILD_ON: Mapping[str, Collection[str]] = {
+    cluster.CLUSTER: (
+        pool.POOL,
+        picker_reference.PICKER_REFERENCE,
+        permissions.PERMISSIONS,
+        pods.PODS,
+    ),
+    pool.POOL: (picker_reference.PICKER_REFERENCE, pods.PODS, port.PORT, envoy.GATEWAY),
+    pods.PODS: (endpoints.PORTS,),
+    config.CONFIG: (endpoints.METRICS,),
+    endpoints.PORTS: (endpoints.METRICS,),
+    port.PORT: (picker.HEALTH, picker.EXCHANGE, envoy.GATEWAY),
+}
+
 CHECK_IDS = tuple(name for stage in _STAGES for chain in stage for name, _ in chain)
 """What --skip takes."""
 
@@ -79,9 +94,21 @@ async def examine(
         findings: list[Finding] = []
         for chains in _STAGES:
             findings += await runner.side_by_side(
-                *([Check(name, partial(look, case)) for name, look in chain] for chain in chains)
+                *(
+                    [
+                        Check(name, partial(look, case), _is_needed(name, asked.skip))
+                        for name, look in chain
+                    ]
+                    for chain in chains
+                )
             )
     finally:
         if case.client is not None:
             await case.client.close()
     return findings
+
+
+def _is_needed(name: str, left_out: Collection[str]) -> bool:
+    return any(
+        other not in left_out or _is_needed(other, left_out) for other in _BUILD_ON.get(name, ())
+    )

@@ -16,6 +16,8 @@ class Check(NamedTuple):
 
     id: str
     look: Callable[[], Awaitable[Iterable[Finding]]]
+    is_needed: bool = False
+    """Whether others build on what it finds out: left out, it is carried out, and not told."""
 
 
 class CheckRunner:
@@ -41,8 +43,13 @@ class CheckRunner:
         return findings
 
     async def _one(self, check: Check) -> list[Finding]:
-        if check.id in self._left_out:
-            return [skipped(check.id, "left out, as --skip says")]
+        if check.id not in self._left_out:
+            return await self._carried_out(check)
+        if check.is_needed:
+            await self._carried_out(check)
+        return [skipped(check.id, "left out, as --skip says")]
+
+    async def _carried_out(self, check: Check) -> list[Finding]:
         left = self._deadline - asyncio.get_running_loop().time()
         seconds = min(self._check_seconds, left)
         if seconds <= 0:

@@ -36,7 +36,8 @@ async def look_at_cluster(case: Case, now: Callable[[], float] = time.time) -> I
     try:
         client = await KubeClient.connect(options.kubeconfig, options.kube_context or None)
     except ConfigError as error:
-        return [fault(CLUSTER, str(error), "correct --kubeconfig and --kube-context")]
+        advice = "look at --kubeconfig and --kube-context, or run it in the picker's pod"
+        return [fault(CLUSTER, str(error), advice)]
     try:
         status, content, date = await _ask_version(client)
         case.client = client

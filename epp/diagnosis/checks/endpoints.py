@@ -116,6 +116,8 @@ async def _read(
     where = f"{target.scheme}://{HostPort(target.host, target.port)}{target.path}"
     try:
         status, content = await client.get(target)
+    except TimeoutError:
+        return _Page(endpoint, problem=f"{where}: no answer within {_PAGE_SECONDS:g} s")
     except (OSError, ValueError) as error:
         return _Page(endpoint, problem=f"{where}: {reason_of(error)}")
     if status != _OK:

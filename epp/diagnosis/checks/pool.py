@@ -159,8 +159,8 @@ async def _where_else(case: Case) -> str:
             if names:
                 return f"there is {listing(names)} of the group before v1; apply it anew as v1"
     return (
-        "create it; see `kubectl get inferencepools.inference.networking.k8s.io -A`, and install"
-        " the definition (config/crd) if that is not known"
+        "create it, after the definition if the cluster has none: kubectl apply -f config/crd; then"
+        " `kubectl get inferencepools.inference.networking.k8s.io -A` lists what there is"
     )
 
 

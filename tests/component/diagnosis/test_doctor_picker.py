@@ -15,6 +15,7 @@ import pytest
 from epp.admin.pool_view import PoolView
 from epp.app.listeners import BoundPorts
 from epp.diagnosis import port_look
+from epp.diagnosis.checks import endpoints
 from epp.diagnosis.checks.envoy import look_at_gateway
 from epp.diagnosis.checks.picker import look_at_exchange, look_at_health
 from epp.diagnosis.checks.port import look_at_picker_port
@@ -233,6 +234,25 @@ async def test_metrics_are_read_as_the_picker_reads_them(
 
     assert verdicts(findings)["endpoint-metrics"] is verdict
     assert words in str([each for each in findings if each.check == "endpoint-metrics"])
+
+
+async def test_metrics_that_do_not_come_are_told_with_the_time_they_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "_PAGE_SECONDS", 0.25)
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        findings = await examined(pool_file(tmp_path, deaf.getsockname()[1]), None)
+
+    assert "/metrics: no answer within 0.25 s" in str(bad(findings))
+
+
+async def test_a_check_left_out_takes_none_with_it(model_server: PageServer, file: Path) -> None:
+    model_server.reply = answer(b"", "404 Not Found")
+    skip = ("pool", "config", "endpoint-ports", "limits", "picker-port", "picker-admin")
+
+    findings = await examined(file, None, asked=DoctorOptions(skip=skip))
+
+    assert [each.check for each in bad(findings)] == ["endpoint-metrics"]
 
 
 async def test_a_picker_that_is_not_ready_says_why(file: Path) -> None:

@@ -7,13 +7,16 @@ import pytest
 
 from epp.cli.main import main
 
-NO_PICKER = "--skip=picker-port,picker-admin,picker-health,picker-exchange,endpoint-ports"
+NO_PICKER = (
+    "--skip=picker-port,picker-admin,picker-health,picker-exchange,endpoint-ports,endpoint-metrics"
+)
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--skip=pool,podz"], "--skip: 'podz' is no check; did you mean 'pods'?"),
+        (["--skip=clock"], "'clock' is no check; allowed: cluster, pool, "),
         (["--grpc-address=9002"], "'9002' is not an address; allowed: HOST:PORT"),
         (["--grpc-address=a:70000"], "allowed: HOST:PORT"),
         (["--output=xml"], "'xml' is not one of table, json"),

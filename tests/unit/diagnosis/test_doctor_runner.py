@@ -65,6 +65,18 @@ async def test_when_the_time_is_up_the_rest_is_not_looked_at() -> None:
     assert seen == []
 
 
+async def test_what_others_build_on_is_carried_out_all_the_same_and_not_told() -> None:
+    seen: list[str] = []
+    needed = finds("a", seen)._replace(is_needed=True)
+
+    findings = await CheckRunner(seconds=10, left_out=("a",)).side_by_side(
+        [needed, finds("b", seen)]
+    )
+
+    assert verdicts(findings) == {"a": Verdict.SKIPPED, "b": Verdict.OK}
+    assert seen == ["a", "b"]
+
+
 async def test_what_is_left_out_is_not_looked_at() -> None:
     seen: list[str] = []
 
