@@ -15,6 +15,7 @@ from epp.simulator.event_stream import StreamCut
 from epp.support.addresses import join_host_port
 
 NAME_HEADER = "x-simulator"
+_API = "/v1/"
 ANTHROPIC_PATHS = "/v1/messages"
 
 _ANTHROPIC_TYPES = {
@@ -44,6 +45,8 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         return await handler(request)
     except ApiError as error:
         return error_response(request.path, error)
+    except web.HTTPNotFound as error:
+        return error_response(request.path, ApiError(error.status, _not_here(request)))
     except QueueFull:
         # Not 503: that is a fault, for which gateways eject an endpoint that merely is busy.
         return error_response(request.path, ApiError(429, "The queue of waiting requests is full."))
@@ -77,6 +80,12 @@ def _openai_type(status: int) -> str:
     except ValueError:
         return "UnknownError"
     return phrase.replace(" ", "").removesuffix("Error") + "Error"
+
+
+def _not_here(request: web.Request) -> str:
+    paths = (resource.canonical for resource in request.app.router.resources())
+    known = ", ".join(path for path in paths if path.startswith(_API))
+    return f"{request.path} is not simulated; there is {known}."
 
 
 def _own_address(request: web.Request) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator
 
+import aiohttp
 import openai
 import pytest
 from openai import AsyncOpenAI
@@ -140,6 +141,17 @@ async def test_models_are_the_base_model_and_its_adapters(client: AsyncOpenAI) -
     models = [model.id async for model in client.models.list()]
 
     assert models == ["llama", "sql"]
+
+
+@pytest.mark.parametrize("path", ["/chat/completions", "/v1/responses"])
+async def test_a_path_that_is_not_simulated_is_told_beside_those_that_are(
+    http: aiohttp.ClientSession, simulator: RunningSimulator, path: str
+) -> None:
+    async with http.post(f"{simulator.url}{path}", json={}) as response:
+        told = await response.json()
+
+    assert response.status == 404
+    assert told["error"]["message"].startswith(f"{path} is not simulated; there is /v1/chat/compl")
 
 
 async def test_an_unknown_model_is_404(client: AsyncOpenAI) -> None:
