@@ -77,7 +77,7 @@ class SchedulerProfile:
         filtered: list[FilterResult] = []
         try:
             kept = self._narrow(request, candidates, filtered)
-            totals, scored = self._rating.of(request, kept)
+            totals, scored, loads = self._rating.of(request, kept)
             picking_at = self._now()
             endpoints, ended = self._pick(request, kept, totals, picking_at)
         except BaseException:
@@ -88,7 +88,7 @@ class SchedulerProfile:
             candidates=kept,
             totals=totals,
             scorers=scored,
-            loads=self._rating.loads,
+            loads=loads,
             filters=filtered,
             picker=self._picker.name,
             started_at=started,

@@ -77,15 +77,11 @@ class Rating:
         """Those that are asked: none that was switched off."""
         return self._scorers
 
-    @property
-    def loads(self) -> Sequence[ReportedLoad]:
-        """What was seen of the load of those that were rated last; empty: they are too many."""
-        return self._loads
-
     def of(
         self, request: InferenceRequest, candidates: Sequence[Endpoint]
-    ) -> tuple[list[float], list[ScorerResult]]:
-        """Totals in the order of `candidates`, and the scores they are made of.
+    ) -> tuple[list[float], list[ScorerResult], Sequence[ReportedLoad]]:
+        """Totals in the order of `candidates`, the scores they are made of, and what was seen of
+        the load, which is empty where there are too many.
 
         A scorer that fails costs its score only.
         """
@@ -104,7 +100,7 @@ class Rating:
             totals = totals or [0.0] * len(candidates)
             for place, term in weighted.items():
                 totals[place] += term
-        return totals or [0.0] * len(candidates), results
+        return totals or [0.0] * len(candidates), results, self._loads
 
     def _look_at(self, candidates: Sequence[Endpoint]) -> None:
         if not self._keeps and len(candidates) > MOST_LOADS:
