@@ -18,6 +18,7 @@ from epp.cli.output import complain, print_page
 from epp.framework.errors import ConfigError
 from epp.support.nearest import nearest
 from epp.support.revision import revision_in
+from epp.support.standard_streams import open_standard_streams
 
 INTERRUPTED = 130
 """As shells have it for a process that SIGINT has ended."""
@@ -36,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The first process of a container gets no signal that it has no handler for, and a second
         # passes until commands have their own.
         signal.signal(signal.SIGTERM, _end_at_once)
+        open_standard_streams()
     arguments = sys.argv[1:] if argv is None else argv
     if not arguments:
         print(_overview(), end="", file=sys.stderr)

@@ -48,6 +48,26 @@ options = options_for_tests(pool_file=Path({pool!r}), shutdown_grace=1.0)
 raise SystemExit(serve(options, margin_seconds=1.0))
 """
 
+OPEN_FILES = """
+import os, signal, sys
+from pathlib import Path
+from epp.app.application import Application
+from epp.cli.main import main
+
+start = Application.start
+
+async def started(self):
+    await start(self)
+    files = [os.readlink(f"/proc/self/fd/{{number}}") for number in range(3)]
+    Path({found!r}).write_text(" ".join(files))
+    os.kill(os.getpid(), signal.SIGTERM)
+
+Application.start = started
+ports = [f"--{{name}}-port=0" for name in ("grpc", "grpc-health", "metrics", "admin")]
+sys.argv[1:] = ["serve", "--pool-file={pool}", "--bind-address=127.0.0.1", *ports]
+sys.exit(main())
+"""
+
 
 @pytest.mark.parametrize("is_daemon", [True, False])
 def test_it_ends_whatever_plugins_have_left_running(tmp_path: Path, is_daemon: bool) -> None:
@@ -98,3 +118,19 @@ def test_a_start_that_is_under_way_ends_when_told_to_as_process_1_too(tmp_path: 
         assert program.wait() == 128 + signal.SIGTERM
     finally:
         program.kill()
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+def test_it_serves_although_its_standard_streams_are_closed(tmp_path: Path, closed: str) -> None:
+    pool, found = tmp_path / "pool.yaml", tmp_path / "found"
+    pool.write_text("endpoints: [{name: a, address: 127.0.0.1, port: 1}]")
+    script = OPEN_FILES.format(pool=str(pool), found=str(found))
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh"]
+    program = Program("serve", [*shell, sys.executable, "-c", script], tmp_path / "log")
+    program.start()
+    try:
+        assert program.wait() == 0
+    finally:
+        program.kill()
+
+    assert "socket" not in found.read_text()
