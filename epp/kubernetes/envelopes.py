@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from epp.kubernetes.resource import ObjectKey
+from epp.kubernetes.resource import KubeObject, ObjectKey, T
 
 UNREADABLE = (msgspec.MsgspecError, RecursionError)
 """What decoding raises, the latter for what is nested too deep."""
@@ -23,6 +23,12 @@ class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     def key(self) -> ObjectKey:
         """What tells the object apart in a store."""
         return ObjectKey(self.namespace, self.name)
+
+    def identify(self, value: T) -> KubeObject[T]:
+        """The object, read as `value`."""
+        return KubeObject(
+            key=self.key, uid=self.uid, resource_version=self.resource_version, value=value
+        )
 
 
 class _Head(msgspec.Struct, frozen=True, gc=False):

@@ -115,10 +115,4 @@ class ObjectFeed:
 
 
 def _decode(content: bytes | msgspec.Raw) -> KubeObject[Object]:
-    metadata = decode_metadata(content)
-    return KubeObject(
-        key=metadata.key,
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
-        value=_decode_object(content),
-    )
+    return decode_metadata(content).identify(_decode_object(content))

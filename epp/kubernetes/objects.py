@@ -11,7 +11,7 @@ from epp.datastore.inference_objective import InferenceObjective
 from epp.datastore.inference_pool import GROUP
 from epp.datastore.pods import ACTIVE_PORTS, LEGACY_ACTIVE_PORTS, Pod
 from epp.kubernetes.envelopes import Metadata, decode_metadata
-from epp.kubernetes.resource import KubeObject, Resource, T
+from epp.kubernetes.resource import KubeObject, Resource
 
 
 class _PodAnnotations(msgspec.Struct, frozen=True, gc=False):
@@ -150,7 +150,7 @@ def decode_pod(content: bytes | msgspec.Raw) -> KubeObject[Pod]:
         hostname=source.spec.hostname,
         declared_ports=source.spec.declared_ports(),
     )
-    return _identified(metadata, pod)
+    return metadata.identify(pod)
 
 
 def decode_pool(content: bytes | msgspec.Raw) -> KubeObject[PoolDocument]:
@@ -165,7 +165,7 @@ def decode_pool(content: bytes | msgspec.Raw) -> KubeObject[PoolDocument]:
         "spec": document.get("spec"),
     }
     terminating = metadata.deletion_timestamp is not None
-    return _identified(metadata, PoolDocument(document=document, is_terminating=terminating))
+    return metadata.identify(PoolDocument(document=document, is_terminating=terminating))
 
 
 def decode_objective(content: bytes | msgspec.Raw) -> KubeObject[InferenceObjective]:
@@ -177,16 +177,7 @@ def decode_objective(content: bytes | msgspec.Raw) -> KubeObject[InferenceObject
         pool_group=source.spec.pool_ref.group,
         priority=source.spec.priority or 0,
     )
-    return _identified(source.metadata, objective)
-
-
-def _identified(metadata: Metadata, value: T) -> KubeObject[T]:
-    return KubeObject(
-        key=metadata.key,
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
-        value=value,
-    )
+    return source.metadata.identify(objective)
 
 
 def _read_annotations(annotations: _PodAnnotations | None) -> dict[str, str]:
