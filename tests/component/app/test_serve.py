@@ -65,6 +65,7 @@ async def started(self):
 Application.start = started
 ports = [f"--{{name}}-port=0" for name in ("grpc", "grpc-health", "metrics", "admin")]
 sys.argv[1:] = ["serve", "--pool-file={pool}", "--bind-address=127.0.0.1", *ports]
+sys.argv += ["--drain-timeout=0s"]
 sys.exit(main())
 """
 
