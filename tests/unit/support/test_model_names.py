@@ -15,6 +15,7 @@ from epp.support.model_names import (
     ModelRenaming,
     ModelRewriter,
 )
+from tests.fakes.cuts import cuts
 
 LINES = st.lists(
     st.sampled_from(
@@ -42,13 +43,6 @@ def streams(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
     """An event stream, whole and cut anywhere."""
     text = draw(ENDINGS).join(draw(LINES)) + draw(st.sampled_from([b"", b"\n", b"\n\n"]))
     return text, draw(cuts(text))
-
-
-@st.composite
-def cuts(draw: st.DrawFn, text: bytes) -> list[bytes]:
-    """`text` in pieces, some of them empty."""
-    places = sorted(draw(st.lists(st.integers(0, len(text)), max_size=8)))
-    return [text[i:j] for i, j in zip([0, *places], [*places, len(text)], strict=True)]
 
 
 def fed(rewriter: ModelRewriter, chunks: list[bytes]) -> bytes:

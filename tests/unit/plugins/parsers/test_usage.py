@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from epp.framework.usage import Usage
 from epp.plugins.parsers.usage import JsonUsageReader, SseUsageReader
 from epp.plugins.parsers.usage_sum import MAX_TOKENS
+from tests.fakes.cuts import cuts
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 99) | st.floats() | st.text(max_size=5),
@@ -46,13 +47,6 @@ EVENTS = st.lists(
     ),
     max_size=8,
 )
-
-
-@st.composite
-def cuts(draw: st.DrawFn, text: bytes) -> list[bytes]:
-    """`text` in pieces, some of them empty."""
-    places = sorted(draw(st.lists(st.integers(0, len(text)), max_size=8)))
-    return [text[i:j] for i, j in zip([0, *places], [*places, len(text)], strict=True)]
 
 
 @st.composite
