@@ -60,6 +60,15 @@ class Case:
         return self.pool.failure_mode if self.pool is not None else None
 
     @property
+    def admin(self) -> HostPort | None:
+        """The admin port of the running picker, as far as one can reach it from here."""
+        if self.asked.admin is not None:
+            return self.asked.admin
+        if self.options.pool.is_in_cluster and not self.is_in_pod:
+            return None
+        return HostPort(self.options.admin_address, self.options.admin_port)
+
+    @property
     def picker(self) -> HostPort | None:
         """Where a gateway would reach the picker, as far as one can reach it from here."""
         if self.asked.grpc_address is not None:

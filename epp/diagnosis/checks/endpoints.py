@@ -43,7 +43,7 @@ async def look_at_ports(case: Case) -> Iterable[Finding]:
         if why is not None:
             refusals.setdefault(str(why), []).append(endpoint.address)
     is_seen = case.reachable or any(why is not None and why.is_refusal for why in reasons)
-    if not is_seen and case.options.pool.is_in_cluster and not case.is_in_pod:
+    if not is_seen and case.options.pool.file is None and not case.is_in_pod:
         text = f"no endpoint can be reached from here: {listing(refusals)}"
         return [skipped(PORTS, text, "run it where the picker runs: kubectl exec deploy/epp")]
     findings = [

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import aiohttp
-import msgspec
-
 from epp.admin.pool_view import PoolView
 from epp.diagnosis.doctor_case import Case
 from epp.diagnosis.doctor_findings import Finding, fault, listing, ok, skipped, warning
-from epp.diagnosis.doctor_options import HostPort
 from epp.diagnosis.gateway_call import CallFailed, Trial, gateway_call
-from epp.diagnosis.page_reading import read_at_most
+from epp.diagnosis.running_pool import NO_PICKER, UNANSWERED, pool_page
 from epp.support.http_problems import http_problem
 
 ADMIN, HEALTH, EXCHANGE = "picker-admin", "picker-health", "picker-exchange"
-_TIMEOUT = aiohttp.ClientTimeout(total=4)
 _NOT_LEADING = "not the leader"
 _FORWARD = (
     "name the picker's admin port by --admin, such as one that kubectl port-forward opens: it says"
@@ -38,19 +33,17 @@ _MEANINGS = {
 
 async def look_at_admin(case: Case) -> Iterable[Finding]:
     """What the running picker says of itself on its admin port."""
-    address = case.asked.admin
+    address = case.admin
     if address is None:
-        if case.options.pool.is_in_cluster and not case.is_in_pod:
-            return [skipped(ADMIN, "the picker's pod is not reachable from here", _FORWARD)]
-        address = HostPort(case.options.admin_address, case.options.admin_port)
+        return [skipped(ADMIN, "the picker's pod is not reachable from here", _FORWARD)]
     try:
-        case.pool_view = view = await _pool_view(address)
-    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        case.pool_view = view = await pool_page(address)
+    except UNANSWERED as error:
         text = f"{address} can't be asked: {http_problem(error)}"
         if case.asked.admin is not None:
             return [fault(ADMIN, text, "is that the --admin-port of a running picker?")]
         return [skipped(ADMIN, text, _FORWARD)]
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except NO_PICKER:
         text = f"{address} is not the admin port of a picker"
         return [fault(ADMIN, text, "name its --admin-port (9091) by --admin")]
     if view.problems:
@@ -61,14 +54,6 @@ async def look_at_admin(case: Case) -> Iterable[Finding]:
         ok(ADMIN, f"{address}: {_state(view)}; endpoints: {len(view.endpoints)}"),
         *_loads(view),
     ]
-
-
-async def _pool_view(address: HostPort) -> PoolView:
-    async with (
-        aiohttp.ClientSession(timeout=_TIMEOUT) as session,
-        session.get(f"http://{address}/pool") as response,
-    ):
-        return msgspec.json.decode(await read_at_most(response), type=PoolView)
 
 
 def _state(view: PoolView) -> str:

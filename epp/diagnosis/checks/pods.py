@@ -26,6 +26,8 @@ async def look_at_pods(case: Case) -> Iterable[Finding]:
     choice = case.options.pool
     if choice.file is not None:
         return [skipped(PODS, "endpoints come from a file")]
+    if not choice.is_in_cluster:
+        return [skipped(PODS, case.why_no_cluster)]
     if case.client is None or case.pool is None:
         return [skipped(PODS, "no pool is known whose pods they could be")]
     selector = choice.selector or equality_selector(case.pool.match_labels)

@@ -20,6 +20,13 @@ from epp.diagnosis.doctor_case import Case, PickerReference
 from epp.diagnosis.doctor_findings import Finding, fault, listing, ok, skipped, warning
 from epp.diagnosis.kube_asking import remedy
 from epp.diagnosis.other_pools import look_at_other_pools
+from epp.diagnosis.running_pool import (
+    NO_PICKER,
+    UNANSWERED,
+    endpoints_of,
+    pool_of,
+    pool_page,
+)
 from epp.discovery.pool_file import parse_pool_file, read_content
 from epp.framework.errors import ConfigError
 from epp.kubernetes.answers import KubeStatusError
@@ -45,11 +52,23 @@ async def look_at_pool(case: Case) -> Iterable[Finding]:
         )
         return [ok(POOL, f"pods with {choice.selector} in {choice.namespace}, without {KIND}")]
     if not choice.name:
-        text = "no pool is named: nothing of pool and endpoints is checked"
-        return [warning(POOL, text, "--pool-name, --endpoint-selector or --pool-file")]
+        return [await _pool_of_picker(case)]
     if case.client is None:
         return [skipped(POOL, case.why_no_cluster)]
     return await _pool_of_cluster(case, case.client.server)
+
+
+async def _pool_of_picker(case: Case) -> Finding:
+    try:
+        view = await pool_page(case.admin) if case.admin is not None else None
+    except (*UNANSWERED, *NO_PICKER):
+        view = None
+    if view is None:
+        text = "no pool is named: nothing of pool and endpoints is checked"
+        return warning(POOL, text, "--pool-name, --endpoint-selector or --pool-file")
+    case.pool, case.endpoints = pool_of(view), endpoints_of(view)
+    told = _summary(case.pool) if case.pool is not None else "none yet"
+    return ok(POOL, f"none is named, so that of the picker at {case.admin}: {told}")
 
 
 async def _pool_of_cluster(case: Case, server: str) -> Iterable[Finding]:

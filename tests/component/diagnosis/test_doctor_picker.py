@@ -81,7 +81,7 @@ async def until_metrics_are_read(ports: BoundPorts) -> None:
 
 
 async def examined(
-    file: Path, ports: BoundPorts | None, *, asked: DoctorOptions | None = None, **flags: Any
+    file: Path | None, ports: BoundPorts | None, *, asked: DoctorOptions | None = None, **flags: Any
 ) -> list[Finding]:
     """What the doctor says, beside the loop that serves."""
     if ports is not None and asked is None:
@@ -101,6 +101,35 @@ async def test_where_all_is_well_nothing_is_found(file: Path) -> None:
     for check in ("endpoint-ports", "endpoint-metrics", "picker-health", "picker-exchange"):
         assert told[check] is OK
     assert "vllm: 1" in str(findings)
+
+
+async def test_where_no_pool_is_named_it_is_that_of_the_running_picker(
+    model_server: PageServer, file: Path
+) -> None:
+    async with picker(file) as ports:
+        asked = DoctorOptions(grpc_address=address(ports.grpc), admin=address(ports.admin))
+        findings = await examined(None, ports, asked=asked)
+
+    told = {each.check: each for each in findings}
+    where = f"that of the picker at 127.0.0.1:{ports.admin}: "
+    assert where in told["pool"].found
+    assert told["pool"].found.endswith("FailClose")
+    assert told["endpoint-metrics"].found == "read, by engine: vllm: 1"
+    assert told["picker-exchange"].verdict is OK
+
+
+async def test_where_no_pool_is_named_endpoints_may_be_out_of_reach_from_here(
+    monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
+    async def vanish(_: HostPort) -> None:
+        raise port_look.Unreachable("no answer", is_refusal=False)
+
+    monkeypatch.setattr(endpoints, "try_connection", vanish)
+    async with picker(file) as ports:
+        asked = DoctorOptions(admin=address(ports.admin), skip=("picker-port",))
+        findings = await examined(None, ports, asked=asked)
+
+    assert verdicts(findings)["endpoint-ports"] is SKIPPED
 
 
 async def test_a_model_server_gets_no_request_but_for_its_metrics(
