@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,17 +34,29 @@ class Running:
     """A model that is served; None when no server told one."""
     moved: Sequence[MovedPort] = ()
     note: str | None = None
+    program: str = "epp"
+    """How this program is called from here."""
+
+
+def program_here(interpreter: Path, folder: Path) -> str:
+    """`epp` where a shell finds it, else the launcher beside the interpreter, if there is one."""
+    launcher = interpreter.with_name("epp")
+    if shutil.which("epp") or not launcher.is_file():
+        return "epp"
+    path = launcher.relative_to(folder) if launcher.is_relative_to(folder) else launcher
+    return shlex.quote(str(path))
 
 
 def banner(running: Running) -> str:
-    """Some lines for a person at a terminal, the last of them a command to paste."""
+    """Some lines for a person at a terminal, the last of them commands to paste."""
     where = running.addresses
+    table = f"{running.program} pool show --admin {where.admin}"
     rows = [
         (f"http://{_reachable(where.listener)}", "Envoy: send requests here"),
         (f"http://{where.envoy_admin}", "Envoy: admin pages"),
         (str(where.ext_proc), "EPP: ext_proc, asked by Envoy"),
         (f"http://{where.metrics}/metrics", "EPP: metrics"),
-        (f"http://{where.admin}", f"EPP: console; a table: epp pool show --admin {where.admin}"),
+        (f"http://{where.admin}", f"EPP: console; a table: {table}"),
         *((f"http://{address}", name) for name, address in running.servers[:SHOWN_SERVERS]),
     ]
     if (hidden := len(running.servers) - SHOWN_SERVERS) > 0:
@@ -56,7 +69,8 @@ def banner(running: Running) -> str:
     lines += [f"    {profile}" for profile in running.profiles]
     if running.note is not None:
         lines.append(f"  note: {running.note}")
-    return "\n".join(["Ready.", *lines, "Try:", f"  {curl_line(running)}", "Ctrl-C ends it all."])
+    commands = [f"  {curl_line(running)}", f"  {doctor_line(running)}"]
+    return "\n".join(["Ready.", *lines, "Try:", *commands, "Ctrl-C ends it all."])
 
 
 def moved_port(moved: MovedPort) -> str:
@@ -73,6 +87,15 @@ def curl_line(running: Running) -> str:
     url = f"http://{_reachable(running.addresses.listener)}/v1/chat/completions"
     return shlex.join(
         ["curl", "-i", url, "-H", "content-type: application/json", "-d", json.dumps(body)]
+    )
+
+
+def doctor_line(running: Running) -> str:
+    """A command that examines what runs here."""
+    where = running.addresses
+    return (
+        f"{running.program} doctor --secure-serving=false --admin={where.admin}"
+        f" --grpc-address={where.ext_proc} --envoy-admin={where.envoy_admin}"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,7 +13,7 @@ from epp.app.options import ServeOptions
 from epp.datastore.snapshot import Snapshot
 from epp.framework.errors import PortTaken
 from epp.standalone.addresses import LOOPBACK, Addresses, assign_addresses
-from epp.standalone.banner import Running, banner
+from epp.standalone.banner import Running, banner, program_here
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.envoy_config import EnvoySettings
 from epp.standalone.held_stream import HeldStream
@@ -120,6 +121,7 @@ class Supervisor:
             model=models[0] if models else None,
             moved=self._ports.moved,
             note=note,
+            program=program_here(Path(sys.executable), Path.cwd()),
         )
 
     async def _start_picker(self, pool_file: Path | None) -> tuple[Addresses, EndpointPicker]:

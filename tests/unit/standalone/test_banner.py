@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from epp.standalone.addresses import Addresses
-from epp.standalone.banner import Running, banner, curl_line
+from epp.standalone.banner import Running, banner, curl_line, program_here
 from epp.standalone.envoy_clusters import Address
 from epp.standalone.ports import MovedPort
 
@@ -40,6 +40,45 @@ def test_the_banner_says_what_runs_where() -> None:
 
 def test_the_banner_tells_how_to_ask_this_picker_about_the_pool() -> None:
     assert "epp pool show --admin 127.0.0.1:9091\n" in banner(running())
+
+
+def test_the_banner_tells_how_to_examine_what_runs_here() -> None:
+    told = "epp doctor --secure-serving=false --admin=127.0.0.1:9091 --grpc-address=127.0.0.1:9002"
+
+    assert f"  {told} --envoy-admin=127.0.0.1:19000\n" in banner(running())
+
+
+@pytest.mark.parametrize(
+    ("path", "here", "called"),
+    [
+        ("/nowhere", "lab", ".venv/bin/epp"),
+        ("/nowhere", "lab/deeper", "{lab}/.venv/bin/epp"),
+        ("{lab}/.venv/bin", "lab", "epp"),
+    ],
+    ids=["in the checkout", "elsewhere", "activated"],
+)
+def test_commands_of_the_banner_can_be_pasted_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, here: str, called: str
+) -> None:
+    lab = tmp_path / "lab"
+    (lab / ".venv/bin").mkdir(parents=True)
+    launcher = lab / ".venv/bin/epp"
+    launcher.touch(0o755)
+    monkeypatch.setenv("PATH", path.format(lab=lab))
+
+    program = program_here(launcher.with_name("python"), tmp_path / here)
+
+    assert program == called.format(lab=lab)
+    assert f"  {program} doctor " in banner(running(program=program))
+    assert f" {program} pool show " in banner(running(program=program))
+
+
+def test_where_no_launcher_is_there_the_command_is_plain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    assert program_here(tmp_path / "python", tmp_path) == "epp"
 
 
 def test_the_banner_names_the_console() -> None:
