@@ -201,7 +201,7 @@ class Application:
     async def _drain(self) -> None:
         drain = self._options.drain_timeout
         if drain:
-            log.info("draining", seconds=drain)
+            log.info("draining", seconds=drain, ended_by="a second signal")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(drain):
                     await self._stop_at_once.wait()

