@@ -198,9 +198,4 @@ async def _names(case: Case, group: str, version: str, namespace: str) -> list[s
 
 def _decode(content: bytes | msgspec.Raw) -> KubeObject[Metadata]:
     metadata = decode_metadata(content)
-    return KubeObject(
-        key=metadata.key,
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
-        value=metadata,
-    )
+    return metadata.identify(metadata)
