@@ -34,6 +34,8 @@ class PromptText(Struct, frozen=True):
     """Instead of text: token ids the client gave, little-endian uint32."""
     features: tuple[MultiModalFeature, ...] = ()
     """Media among the token ids, as the client described them."""
+    omitted_tokens: int = 0
+    """How many token ids follow that are not kept: of prompts longer than is looked at."""
 
 
 class ParsedRequest(Struct, kw_only=True):

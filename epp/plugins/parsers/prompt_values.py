@@ -15,7 +15,8 @@ from epp.plugins.parsers.prompt_pieces import MAX_UNESCAPED, Pieces, ReadPrompts
 from epp.plugins.parsers.token_ids import (
     MAX_READ_BYTES,
     TokenIdError,
-    check_unread,
+    TokenIds,
+    count_unread,
     token_ids,
 )
 from epp.support.json_members import STRING
@@ -84,8 +85,8 @@ def _first_of_list(value: Raw) -> bytes:
     return bytes(start[1]) if start else b""
 
 
-def _filled_token_lists(value: Raw) -> list[bytes]:
-    lists: list[bytes] = []
+def _filled_token_lists(value: Raw) -> list[TokenIds]:
+    lists: list[TokenIds] = []
     try:
         items = _values.decode(value)
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -96,11 +97,11 @@ def _filled_token_lists(value: Raw) -> list[bytes]:
             raise TokenIdError(None)
         view = memoryview(item)
         if read >= MAX_READ_BYTES:
-            check_unread(view[1:-1])
+            lists.append(TokenIds(b"", count_unread(view[1:-1])))
             continue
         read += view.nbytes
         ids = token_ids(item)
-        if not ids:
+        if not ids.ids:
             raise TokenIdError(None)
         lists.append(ids)
     return lists
@@ -131,7 +132,10 @@ def _each_text(view: memoryview) -> Iterator[PromptText]:
         yield PromptText((view[rest.end() :],))
 
 
-def _token_lists(lists: list[bytes]) -> list[PromptText]:
+def _token_lists(lists: list[TokenIds]) -> list[PromptText]:
     last = lists[MAX_PROMPTS - 1 :]
-    kept = lists[: MAX_PROMPTS - 1] + ([b"".join(last)] if last else [])
-    return [PromptText(token_ids=ids) for ids in kept]
+    kept = lists[: MAX_PROMPTS - 1]
+    if last:
+        ids = b"".join(each.ids for each in last)
+        kept.append(TokenIds(ids, sum(each.omitted for each in last)))
+    return [PromptText(token_ids=ids, omitted_tokens=omitted) for ids, omitted in kept]

@@ -23,7 +23,7 @@ from epp.plugins.parsers.json_values import (
     string_or_empty,
 )
 from epp.plugins.parsers.sglang_usage import sglang_usage_reader
-from epp.plugins.parsers.token_ids import TokenIdError, token_ids
+from epp.plugins.parsers.token_ids import TokenIdError, TokenIds, token_ids
 from epp.support.path_suffixes import trimmed_path
 
 
@@ -73,7 +73,7 @@ class SglangHttpParser(Parser):
         return sglang_usage_reader(streaming=streaming)
 
 
-def _ids(value: Raw) -> bytes:
+def _ids(value: Raw) -> TokenIds:
     if first_byte(value) in (b"", b"n"):
         raise _invalid("input_ids must be provided")
     if first_byte(value) != b"[":
@@ -82,7 +82,7 @@ def _ids(value: Raw) -> bytes:
         ids = token_ids(value)
     except TokenIdError as error:
         raise _invalid("input_ids must be an array of uint32 integers") from error
-    if not ids:
+    if not ids.ids:
         raise _invalid("input_ids cannot be empty")
     return ids
 
@@ -91,5 +91,5 @@ def _invalid(problem: str) -> Rejection:
     return PlainRejection(ErrorCode.BAD_REQUEST, f"invalid generate request: {problem}")
 
 
-def _read(ids: bytes) -> tuple[PromptText, ...]:
-    return (PromptText(token_ids=ids),)
+def _read(ids: TokenIds) -> tuple[PromptText, ...]:
+    return (PromptText(token_ids=ids.ids, omitted_tokens=ids.omitted),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from array import array
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -13,9 +13,9 @@ from msgspec import Raw
 SLICE_BYTES = 256 * 1024
 """Text that is decoded at a time; an id costs 36 bytes while it is a Python number."""
 
-MAX_READ_BYTES = 8 * 1024 * 1024
-"""Text of one request's ids that is decoded, which is more than models take in. What follows is
-left out: a body of nothing but ids would hold up everybody for seconds."""
+MAX_READ_BYTES = 2 * 1024 * 1024
+"""Text of one request's ids that is decoded: more than twice of what prefix caches look at. What
+follows is counted: a body of nothing but ids would hold up everybody."""
 
 _TokenId = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 
@@ -32,15 +32,25 @@ class TokenIdError(Exception):
         self.index = index
 
 
-def token_ids(value: Raw) -> bytes:
+class TokenIds(NamedTuple):
+    """What a list holds."""
+
+    ids: bytes
+    """Little-endian uint32, as many as are read."""
+    omitted: int
+    """How many follow."""
+
+
+def token_ids(value: Raw) -> TokenIds:
     """The ids of a JSON array; raises `TokenIdError` if it has anything but whole numbers."""
     view = memoryview(value)
     ids = array("I")
+    omitted = 0
     try:
         if len(view) <= SLICE_BYTES:
             ids.extend(_ids.decode(view))
         else:
-            _extend_in_slices(ids, view[1:-1])
+            omitted = _extend_in_slices(ids, view[1:-1])
     except msgspec.ValidationError as error:
         where = _WHERE.search(str(error))
         raise TokenIdError(len(ids) + int(where[1]) if where else None) from error
@@ -48,22 +58,24 @@ def token_ids(value: Raw) -> bytes:
         raise TokenIdError(None) from error
     if sys.byteorder == "big":
         ids.byteswap()
-    return ids.tobytes()
+    return TokenIds(ids.tobytes(), omitted)
 
 
-def check_unread(items: memoryview) -> None:
-    """Raise `TokenIdError` if what stands in a list is no list of ids at first sight."""
+def count_unread(items: memoryview) -> int:
+    """How many ids there are in what stands in a list; raises `TokenIdError` if it is no list of
+    ids at first sight."""
     text = bytes(items)
     if text.isspace() or not text or text.translate(None, _OF_IDS):
         raise TokenIdError(None)
+    return text.count(b",") + 1
 
 
-def _extend_in_slices(ids: array[int], items: memoryview) -> None:
+def _extend_in_slices(ids: array[int], items: memoryview) -> int:
+    """Read what is to be read; gives how many follow."""
     position = 0
     while position < len(items):
         if position >= MAX_READ_BYTES:
-            check_unread(items[position:])
-            return
+            return count_unread(items[position:])
         piece = bytes(items[position : position + SLICE_BYTES])
         if position + len(piece) < len(items):
             piece = piece[: max(piece.rfind(b","), 0)]
@@ -71,3 +83,4 @@ def _extend_in_slices(ids: array[int], items: memoryview) -> None:
                 raise TokenIdError(None)
         ids.extend(_ids.decode(b"[%b]" % piece))
         position += len(piece) + 1
+    return 0

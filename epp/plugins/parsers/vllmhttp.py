@@ -22,7 +22,7 @@ from epp.plugins.parsers.json_values import (
     string_or_empty,
 )
 from epp.plugins.parsers.prompt_values import is_filled_list
-from epp.plugins.parsers.token_ids import SLICE_BYTES, TokenIdError, token_ids
+from epp.plugins.parsers.token_ids import SLICE_BYTES, TokenIdError, TokenIds, token_ids
 from epp.plugins.parsers.usage import usage_reader
 
 MAX_FEATURES_BYTES = 1024 * 1024
@@ -94,7 +94,7 @@ class VllmHttpParser(Parser):
         return usage_reader(streaming=streaming)
 
 
-def _ids(value: Raw) -> bytes:
+def _ids(value: Raw) -> TokenIds:
     if first_byte(value) != b"[" or not is_filled_list(value):
         message = "invalid generate request: must have non-empty token_ids field"
         raise PlainRejection(ErrorCode.BAD_REQUEST, message)
@@ -122,8 +122,9 @@ def _fault(value: Raw, index: int | None) -> str:
     return f"{_place(index)}: invalid value {kind or bytes(item[:MAX_SHOWN_BYTES]).decode()}"
 
 
-def _read(ids: bytes, features: Raw) -> tuple[PromptText, ...]:
-    return (PromptText(token_ids=ids, features=_described_media(features)),)
+def _read(ids: TokenIds, features: Raw) -> tuple[PromptText, ...]:
+    media = _described_media(features)
+    return (PromptText(token_ids=ids.ids, features=media, omitted_tokens=ids.omitted),)
 
 
 def _described_media(value: Raw) -> tuple[MultiModalFeature, ...]:

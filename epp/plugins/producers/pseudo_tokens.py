@@ -47,7 +47,7 @@ class PseudoTokens:
 
     def _prompt(self, text: PromptText) -> Prompt:
         if text.token_ids is not None:
-            return Prompt(text.token_ids, text.features)
+            return Prompt(text.token_ids, text.features, text.omitted_tokens)
         joined: list[bytes | memoryview] = []
         features: list[MultiModalFeature] = []
         length = 0

@@ -302,7 +302,7 @@ def test_long_lists_of_token_ids_are_read_in_slices() -> None:
 
 
 @pytest.mark.parametrize("between", [b",", b"],["], ids=["one list", "lists"])
-def test_of_more_token_ids_than_models_take_in_the_rest_is_only_looked_at(between: bytes) -> None:
+def test_of_more_token_ids_than_are_looked_at_the_rest_is_only_counted(between: bytes) -> None:
     part = b"1234567," * (SLICE_BYTES // 8) + b"7"
     numbers = between.join([part] * (MAX_READ_BYTES // len(part) + 2))
     if between != b",":
@@ -314,6 +314,8 @@ def test_of_more_token_ids_than_models_take_in_the_rest_is_only_looked_at(betwee
     count = len(read) // 4
     assert MAX_READ_BYTES // 8 <= count < (MAX_READ_BYTES + 2 * SLICE_BYTES) // 8
     assert read[:4] == ids(1234567)
+    all_of_them = numbers.count(b",") + 1
+    assert count + sum(prompt.omitted_tokens for prompt in found) == all_of_them
     with pytest.raises(Rejection):
         prompts(COMPLETIONS, b'{"prompt":[' + numbers + b',"a"]}')
     with pytest.raises(Rejection):
