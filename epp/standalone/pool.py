@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import IO
 
 import yaml
 
@@ -114,14 +115,25 @@ def pool_document(servers: Sequence[ModelServer], failure_mode: FailureModeName)
     return yaml.safe_dump_all([pool, {"endpoints": endpoints}], sort_keys=False)
 
 
+def _written(document: str, folder: Path) -> IO[str]:
+    try:
+        folder.mkdir(exist_ok=True)
+        file = NamedTemporaryFile("w", dir=folder, prefix="pool-", suffix=".yaml")  # noqa: SIM115 - the caller's
+        file.write(document)
+        file.flush()
+    except OSError as error:
+        raise ConfigError(
+            f"a pool file can't be written to {folder.absolute()}: {error.strerror}; start it in a"
+            " folder that may be written to, or name the pool by --pool-file"
+        ) from error
+    return file
+
+
 @contextmanager
 def temporary_pool_file(document: str, folder: Path) -> Iterator[Path]:
     """A pool file in `folder` for as long as the context lasts."""
     try:
-        folder.mkdir(exist_ok=True)
-        with NamedTemporaryFile("w", dir=folder, prefix="pool-", suffix=".yaml") as file:
-            file.write(document)
-            file.flush()
+        with _written(document, folder) as file:
             yield Path(file.name)
     finally:
         with suppress(OSError):  # others may use it

@@ -107,3 +107,16 @@ def test_a_folder_with_other_files_stays(tmp_path: Path) -> None:
         pass
 
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]
+
+
+def test_where_no_pool_file_can_be_written_it_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / ".epp"
+
+    with (
+        pytest.raises(ConfigError, match=r"file/\.epp: .*; start it in a folder") as caught,
+        temporary_pool_file("", folder),
+    ):
+        pass
+
+    assert "--pool-file" in str(caught.value)
