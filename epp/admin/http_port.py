@@ -14,9 +14,8 @@ from epp.admin.http_connections import (
 )
 from epp.admin.http_tls import HttpTls, HttpTlsContext
 from epp.framework.errors import PortTaken
-from epp.support.open_files import open_files_limit
 from epp.transport.acceptor import Acceptor
-from epp.transport.crowding import LimitObserver, unobserved
+from epp.transport.crowding import OTHERS_PART, LimitObserver, connections_within, unobserved
 from epp.transport.listening import listening_socket
 
 HANDSHAKE_SECONDS = 10.0
@@ -80,7 +79,7 @@ class HttpPort:
             connections,
             tls=None if context is None else lambda: context.current,
             handshake_seconds=limits.handshake_seconds,
-            max_connections=min(limits.max_connections, open_files_limit() // 8),
+            max_connections=connections_within(limits.max_connections, OTHERS_PART),
             observe=self._observe_limits,
         )
         self._acceptor.start()

@@ -6,7 +6,7 @@ from epp.app.stream_ports import HEALTH_CONNECTIONS, ExtProcPort
 from epp.gateway.health import HealthState
 from epp.gateway.health_service import health_handler
 from epp.gateway.service import METHOD_NAME, SERVICE_NAME
-from epp.transport.crowding import LimitObserver, unobserved
+from epp.transport.crowding import OTHERS_PART, LimitObserver, unobserved
 from epp.transport.grpc_aio import GrpcServer, StreamService
 from epp.transport.grpc_credentials import server_credentials
 
@@ -39,4 +39,5 @@ def health_server(
         port_flag="--grpc-health-port",
         handlers=[health_handler(health)],
         max_connections=HEALTH_CONNECTIONS,
+        part_of_files=OTHERS_PART,
     )

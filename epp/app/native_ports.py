@@ -6,7 +6,7 @@ from epp.app.stream_ports import HEALTH_CONNECTIONS, ExtProcPort
 from epp.gateway.health import HealthState
 from epp.gateway.health_methods import MAX_HEALTH_MESSAGE_BYTES, health_methods
 from epp.gateway.service import METHOD
-from epp.transport.crowding import LimitObserver, unobserved
+from epp.transport.crowding import OTHERS_PART, LimitObserver, unobserved
 from epp.transport.native.limits import ConnectionLimits
 from epp.transport.native.methods import StreamMethod
 from epp.transport.native.server import MAX_STREAMS, NativeServer
@@ -49,6 +49,7 @@ def health_server(
         max_held_bytes=HEALTH_HELD_BYTES,
         max_streams=HEALTH_STREAMS,
         max_connections=HEALTH_CONNECTIONS,
+        part_of_files=OTHERS_PART,
         limits=ConnectionLimits(max_streams=HEALTH_STREAMS_PER_CONNECTION),
         # A probe that is shut out gets the pod restarted; each connects anew, and is soon gone.
         spares_newest=True,

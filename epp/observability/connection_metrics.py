@@ -9,7 +9,7 @@ from epp.observability import metric_catalogue as catalogue
 from epp.observability.instruments import FamilySet
 
 _PORTS = ("ext-proc", "health", "metrics", "admin")
-_LIMITS = ("connections", "handshakes", "handshake-rate", "handshake")
+_LIMITS = ("connections", "resources", "handshakes", "handshake-rate", "handshake")
 
 
 class ConnectionMetrics:

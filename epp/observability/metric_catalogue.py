@@ -305,7 +305,8 @@ CONNECTION_LIMITS = CounterSpec(
     name="epp_connection_limits_total",
     help=(
         "[ALPHA] How often a limit on connections held: one was closed (connections, handshakes),"
-        " had to wait (handshake-rate), or failed in its TLS handshake or its time (handshake)."
+        " had to wait (handshake-rate; resources: for open files), or failed in its TLS handshake"
+        " or its time (handshake)."
     ),
     labels=("port", "limit"),
 )

@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 import structlog
 
+from epp.support.open_files import open_files_limit
 from epp.support.tasks import TaskOwner, keep_running
 from epp.transport.crowding import (
     CrowdReport,
@@ -139,7 +140,7 @@ class Acceptor(Generic[Connection]):
         except OSError as error:  # the connection's, or the system's
             is_ours = error.errno in _WITHOUT_RESOURCES
             if is_ours:
-                log.warning("connections can't be accepted for now", error=error.strerror)
+                self._report.count("resources", open_files_limit(), loop.time())
             await asyncio.sleep(_PAUSE_SECONDS if is_ours else 0)
             return None
         with suppress(OSError):

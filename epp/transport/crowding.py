@@ -20,22 +20,28 @@ MAX_CONNECTIONS = 2048
 what is counted in held bytes and streams, and 0.8 MB more in a socket's buffer while the peer does
 not read."""
 
-ConnectionLimit = Literal["connections", "handshakes", "handshake-rate", "handshake"]
-"""Too many connections: one was closed. Too many TLS handshakes under way: the oldest was closed.
-They come too fast: one had to wait. One failed, or took too long."""
+STREAMS_PART, OTHERS_PART = 2, 8
+"""Of the files that may be open: half is for the streams of gateways, an eighth for each other
+port."""
+
+ConnectionLimit = Literal["connections", "resources", "handshakes", "handshake-rate", "handshake"]
+"""Too many connections: one was closed. No more files may be open: all wait. Too many TLS
+handshakes under way: the oldest was closed. They come too fast: one had to wait. One failed, or
+took too long."""
 LimitObserver: TypeAlias = Callable[[ConnectionLimit], None]
 
 _WARNINGS: dict[ConnectionLimit, str] = {
     "connections": "too many connections, for each that comes one is closed",
+    "resources": "connections can't be accepted for now: too many open files, or no memory",
     "handshakes": "too many TLS handshakes under way, for each that comes the oldest is closed",
     "handshake-rate": "TLS handshakes come faster than they are taken, some wait",
 }
 
 
-def connections_within(most: int) -> int:
-    """No more than `most`, nor than half of what may be open: model servers, scrapes and the API
-    server need the rest."""
-    return min(most, open_files_limit() // 2)
+def connections_within(most: int, part: int) -> int:
+    """No more than `most`, nor than a `part`th of the files that may be open. What all ports take
+    leaves an eighth or more to scrapes and the API server."""
+    return min(most, open_files_limit() // part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import grpc
 import structlog
 
 from epp.framework.errors import PortTaken
-from epp.transport.crowding import MAX_CONNECTIONS, connections_within
+from epp.transport.crowding import MAX_CONNECTIONS, STREAMS_PART, connections_within
 from epp.transport.grpc_stream import (
     GrpcStream,
     MessageTooLarge,
@@ -169,6 +169,7 @@ class GrpcServer:
         stream_service: StreamService | None = None,
         credentials: grpc.ServerCredentials | None = None,
         max_connections: int = MAX_CONNECTIONS,
+        part_of_files: int = STREAMS_PART,
     ) -> None:
         self._address = address
         self._port = port
@@ -179,12 +180,12 @@ class GrpcServer:
         if stream_service is not None:
             self._handlers += (stream_service.generic_handler(),)
         self._limits = stream_service.limits if stream_service is not None else MessageLimits()
-        self._max_connections = max_connections
+        self._max_connections = connections_within(max_connections, part_of_files)
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> int:
         """Listen and serve; return the port, which port 0 leaves to the system."""
-        options = _options(self._limits, connections_within(self._max_connections))
+        options = _options(self._limits, self._max_connections)
         server = grpc.aio.server(handlers=self._handlers, options=options)
         target = f"{self._address}:{self._port}"
         try:

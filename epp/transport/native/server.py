@@ -10,6 +10,7 @@ from epp.framework.errors import PortTaken
 from epp.transport.acceptor import Acceptor
 from epp.transport.crowding import (
     MAX_CONNECTIONS,
+    STREAMS_PART,
     HandshakeLimits,
     LimitObserver,
     connections_within,
@@ -41,6 +42,7 @@ class NativeServer:
         max_held_bytes: int = MAX_HELD_BYTES,
         max_streams: int = MAX_STREAMS,
         max_connections: int = MAX_CONNECTIONS,
+        part_of_files: int = STREAMS_PART,
         spares_newest: bool = False,
         limits: ConnectionLimits | None = None,
         patience: Patience | None = None,
@@ -52,7 +54,7 @@ class NativeServer:
         self._port_flag = port_flag
         self._tls = tls
         self._budget = Budget(held=HeldBytes(max_held_bytes), streams=OpenStreams(max_streams))
-        self._max_connections = max_connections
+        self._max_connections = connections_within(max_connections, part_of_files)
         self._patience = patience or Patience()
         self._handshakes = handshakes
         self._observe_limits = observe_limits
@@ -86,7 +88,7 @@ class NativeServer:
             self._shared,
             tls=None if tls is None else lambda: tls.context,
             handshake_seconds=self._patience.handshake_seconds,
-            max_connections=connections_within(self._max_connections),
+            max_connections=self._max_connections,
             handshakes=self._handshakes,
             observe=self._observe_limits,
         )

@@ -736,6 +736,7 @@ async def a_collector_that_refuses_the_spans_of_a_request(folder: Path) -> Async
 @scenario("""
     epp_connection_limits_total{port="ext-proc",limit="handshake"} 1
     epp_connection_limits_total{port="ext-proc",limit="handshakes"} 0
+    epp_connection_limits_total{port="ext-proc",limit="resources"} 0
     epp_connection_limits_total{port="ext-proc",limit="handshake-rate"} 0
     epp_connection_limits_total{port="ext-proc",limit="connections"} 0
     epp_connection_limits_total{port="metrics",limit="handshake"} 0

@@ -50,7 +50,7 @@ def test_the_limits_are_those_of_the_code() -> None:
 
     for text in (
         f"| {http_connections.MAX_CONNECTIONS} each,",
-        f"| {stream_ports.HEALTH_CONNECTIONS}, or half |",
+        f"| {stream_ports.HEALTH_CONNECTIONS}, or an eighth |",
         f"| {HandshakeLimits().burst}, then {HandshakeLimits().per_second:g} a second |",
         f"| {MAX_EMPTY_BYTES >> 10} KiB |",
         f"| {http_port.HANDSHAKE_SECONDS:g} s |",

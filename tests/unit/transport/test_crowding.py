@@ -1,10 +1,21 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from epp.transport.crowding import ConnectionLimit, CrowdReport, HandshakeLimits, HandshakePace
+from epp.transport import crowding
+from epp.transport.crowding import (
+    MAX_CONNECTIONS,
+    OTHERS_PART,
+    STREAMS_PART,
+    ConnectionLimit,
+    CrowdReport,
+    HandshakeLimits,
+    HandshakePace,
+    connections_within,
+)
 
 LIMITS = HandshakeLimits(burst=10, per_second=4)
 
@@ -55,3 +66,15 @@ def test_the_log_tells_of_each_limit_once_a_minute_and_the_observer_of_everythin
     assert [(line["limit"], line["count"]) for line in logs] == [(128, 1), (128, 3), (2048, 1)]
     assert {line["port"] for line in logs} == {9002}
     assert seen == ["handshakes"] * 4 + ["connections", "handshake"]
+
+
+@pytest.mark.parametrize("files", [64, 1024, 4096])
+def test_what_all_ports_take_leaves_an_eighth_of_the_files(
+    files: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crowding, "open_files_limit", lambda: files)
+
+    most = connections_within(MAX_CONNECTIONS, STREAMS_PART)
+    others = 3 * connections_within(MAX_CONNECTIONS, OTHERS_PART)
+
+    assert most + others <= files * 7 // 8
