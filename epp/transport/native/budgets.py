@@ -15,16 +15,25 @@ _MOST_HEADS = 256
 class HeldBytes:
     """Bytes all connections of one listener hold: half-received messages and unsent answers."""
 
-    __slots__ = ("limit", "used")
+    __slots__ = ("_little", "_reserve", "limit", "used")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
+        self._little = limit >> 10
+        self._reserve = limit >> 4
 
     @property
     def is_exceeded(self) -> bool:
         """Whether more is held than may be."""
         return self.used > self.limit
+
+    def is_too_much_for(self, own: int) -> bool:
+        """Whether one who holds `own` of it may hold no more. There is a sixteenth on top for those
+        who hold little, less than a thousandth: a few who hold the rest must not stop all."""
+        return self.used > self.limit and (
+            own > self._little or self.used > self.limit + self._reserve
+        )
 
 
 class OpenStreams:

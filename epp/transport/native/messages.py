@@ -128,7 +128,7 @@ class MessageReader:
             self._body = None
             return stop
         self._held.used += stop - start
-        if self._held.is_exceeded:
+        if self._held.is_too_much_for(body.tell()):
             text = "the server holds as much as it can of messages that are not complete"
             self.fault = MessageFault(StatusCode.RESOURCE_EXHAUSTED, text)
         return end

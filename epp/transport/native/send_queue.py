@@ -45,7 +45,7 @@ class SendQueue:
             self._own += size
             held.used += size
             self._queue.extend(messages)
-            self.is_overflowing = held.used > held.limit
+            self.is_overflowing = held.is_too_much_for(self._own)
         else:
             self._queue.append(iter(messages))
 

@@ -79,3 +79,18 @@ def test_the_cache_of_heads_is_bounded() -> None:
         cache.put(b"%d" % number, RequestHead())
         assert len(cache) <= 256
     assert cache.get(b"9999") == RequestHead()
+
+
+def test_who_holds_little_has_a_sixteenth_on_top_of_what_others_hold() -> None:
+    held = HeldBytes(1 << 20)
+    held.used = 1 << 20
+    assert not held.is_too_much_for(1 << 20)
+
+    held.used += 1
+
+    assert held.is_too_much_for(1025)
+    assert not held.is_too_much_for(1024)
+    held.used = (1 << 20) + (1 << 16)
+    assert not held.is_too_much_for(1024)
+    held.used += 1
+    assert held.is_too_much_for(1)

@@ -294,6 +294,29 @@ def test_zero_windows_on_many_streams_hold_no_more_than_may_be_held() -> None:
     assert budget.held.used == 0
 
 
+def test_few_long_messages_that_do_not_end_stop_no_short_ones() -> None:
+    budget = Budget(held=HeldBytes(1 << 22), streams=OpenStreams(100))
+    hostile, honest = Peer(budget=budget), Peer(budget=budget)
+    for peer in (hostile, honest):
+        peer.greet()
+    for stream_id in range(1, 11, 2):
+        hostile.send(hostile.headers(stream_id), data(stream_id, b"\0\x7f\0\0\0"))
+        for _ in range(64):
+            hostile.send(data(stream_id, bytes(16_000)))
+    assert hostile.observer.codes == ["ResourceExhausted"]
+    hostile.send(*(data(stream_id, bytes(16_000)) for stream_id in range(1, 9, 2)))
+    assert budget.held.used > budget.held.limit - 40_000
+
+    whole = message(bytes(4_000))
+    for stream_id in range(1, 61, 2):
+        honest.send(honest.headers(stream_id), data(stream_id, whole[:2_000]))
+    for stream_id in range(1, 61, 2):
+        honest.send(data(stream_id, whole[2_000:]))
+
+    assert honest.observer.codes == []
+    assert [each.messages for each in honest.handlers] == [[bytes(4_000)]] * 30
+
+
 @pytest.mark.parametrize("cut", [9, 4, 1])
 def test_a_frame_that_claims_too_much_is_not_waited_for(cut: int) -> None:
     peer = opened()
