@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ssl import SSLObject
 from typing import cast
 
+from epp.transport.guarded_tls import read_in_turns
 from epp.transport.native.budgets import Budget
 from epp.transport.native.connection import Connection
 from epp.transport.native.keepalive import Keepalive, Patience
@@ -107,6 +108,7 @@ class NativeProtocol(asyncio.Protocol):
         if tls is not None and tls.selected_alpn_protocol() != "h2":
             self.abort()  # RFC 9113 §3.2
             return
+        read_in_turns(tls, self._give_way)
         transport.set_write_buffer_limits(high=_HIGH_WATER, low=_LOW_WATER)
         self.connection.open()
         self._keepalive.start()
@@ -160,6 +162,15 @@ class NativeProtocol(asyncio.Protocol):
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
         """As the loop does."""
         return self._loop.call_later(seconds, callback)
+
+    def _give_way(self) -> None:
+        """Let others have their turn before more is read."""
+        self._transport.pause_reading()
+        self._loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if not self._rest and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def _take_rest(self) -> None:
         """Go on with what was read, when others have had their turn."""

@@ -190,6 +190,23 @@ async def test_handshakes_that_come_too_fast_wait_and_are_served() -> None:
     assert "handshakes" not in seen
 
 
+async def test_what_comes_in_thousands_of_short_records_is_read_in_turns_and_to_the_end() -> None:
+    peer = Peer()
+    said = GREETING + peer.headers() + data(1, message(bytes(4_000)))
+    server = native_server(TellingHandler, tls=ServerTls(new_pair()))
+    async with listening(server) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=untrusting())
+        for byte in said:
+            writer.write(bytes([byte]))
+
+        received = b""
+        while message(bytes(4_000)) not in received:
+            part = await reader.read(65_536)
+            assert part
+            received += part
+        writer.transport.abort()
+
+
 async def test_connections_without_tls_are_not_held_up() -> None:
     seen: list[ConnectionLimit] = []
     server = native_server(

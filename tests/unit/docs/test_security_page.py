@@ -14,7 +14,7 @@ from epp.cli.envoy_flags import ADMIN
 from epp.gateway.messages import DESTINATION_HEADER
 from epp.gateway.request_headers import REMOVED_HEADERS
 from epp.transport.crowding import HandshakeLimits
-from epp.transport.guarded_tls import MAX_EMPTY_BYTES
+from epp.transport.guarded_tls import MAX_EMPTY_BYTES, MAX_RECORDS
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs/security.md").read_text()
@@ -53,6 +53,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         f"| {stream_ports.HEALTH_CONNECTIONS}, or an eighth |",
         f"| {HandshakeLimits().burst}, then {HandshakeLimits().per_second:g} a second |",
         f"| {MAX_EMPTY_BYTES >> 10} KiB |",
+        f"| TLS records at once | {MAX_RECORDS:,} |",
         f"| {http_port.HANDSHAKE_SECONDS:g} s |",
         f"| {http_connections.LIFE_SECONDS:g} s after the last whole request head |",
         f"| {native_ports.HEALTH_STREAMS_PER_CONNECTION} of a connection |",

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epp.transport.certificates import CertificatePair
-from epp.transport.guarded_tls import MAX_EMPTY_BYTES, GuardedContext
+from epp.transport.guarded_tls import MAX_EMPTY_BYTES, MAX_RECORDS, GuardedContext, read_in_turns
 from epp.transport.native.tls import load_into
 from tests.fakes.certificates import new_pair, untrusting
 from tests.fakes.transport.key_updates import KeyUpdates
@@ -121,6 +121,40 @@ def test_new_keys_now_and_then_do_no_harm(tmp_path: Path) -> None:
         assert list(read_while_there_is_more(connected)) == []
 
     assert connected.outgoing.pending > 0, "the server changes its keys, too"
+
+
+@pytest.mark.parametrize("reading", READING)
+def test_others_have_their_turn_between_many_short_records(
+    reading: Callable[[Connected], Iterator[bytes]],
+) -> None:
+    connected = Connected()
+    turns: list[None] = []
+    read_in_turns(connected.server, lambda: turns.append(None))
+    content = bytes(range(250)) * 10
+    connected.incoming.write(b"".join(connected.sent(bytes([byte])) for byte in content))
+
+    first = b"".join(reading(connected))
+    second = b"".join(reading(connected))
+    rest = b"".join(reading(connected))
+
+    assert (len(first), len(second), len(turns)) == (MAX_RECORDS, MAX_RECORDS, 2)
+    assert first + second + rest == content
+
+
+def test_records_that_come_one_after_the_other_are_not_many_at_once() -> None:
+    connected = Connected()
+    for reading in (read_until_told_to_wait, read_while_there_is_more):
+        for _ in range(MAX_RECORDS + 1):
+            connected.incoming.write(connected.sent(b"a"))
+            assert list(reading(connected)) == [b"a"]
+
+
+def test_where_nobody_gives_way_too_many_records_at_once_are_an_error() -> None:
+    connected = Connected()
+    connected.incoming.write(b"".join(connected.sent(b"a") for _ in range(MAX_RECORDS + 1)))
+
+    with pytest.raises(ssl.SSLError, match="at once"):
+        list(read_while_there_is_more(connected))
 
 
 def test_the_end_of_a_connection_is_read_behind_all_that_came() -> None:
